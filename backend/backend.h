@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where items live. A backend is a const table of operations and private state; callers go through
+ * the wrappers below, which check preconditions and results, count and time. Every function may be
+ * called from any thread, blocks until it is done, returns 0 or a negative errno and then has put
+ * a sentence into ERR. Pointers given to a callback are valid during the call only. A callback
+ * that returns non-zero ends the walk, and its value is what the function returns. Callbacks must
+ * not call the same backend.
+ *
+ * All writing is one operation: a batch of actions, applied together or not at all. An action's
+ * condition that does not hold fails the batch with its errno and changes nothing:
+ * -EEXIST (COND_ABSENT), -ENOENT (COND_EXISTS; an update of what is not there),
+ * -ESTALE (COND_VERSION: another version, or gone).
+ *
+ * Expired items (TTL passed, not swept yet) are not there: reads and walks leave them out,
+ * conditions count them as absent, and a write over one removes it first (its own REMOVE record).
+ *
+ * Further errors: -ENOSPC, -EROFS, -EACCES, -EIO as the medium says; -ENOMEM; -EFBIG (item over
+ * max_item_size); -EINVAL (bad body or key); -EOPNOTSUPP (capability absent, message says which).
+ * "Busy" is waited for and never returned by the embedded store.
+ */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/statvfs.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/item.h"
+#include "base/key.h"
+#include "base/span.h"
+#include "base/table.h"
+
+enum change_type { CHANGE_NONE, CHANGE_INSERT, CHANGE_MODIFY, CHANGE_REMOVE };
+
+/* What the backend knows of an item besides its body. */
+struct item_meta {
+    uint64_t version;  /* of the content; never used again for another content of any item */
+    uint64_t size;     /* bytes of the body */
+    int64_t mtime_ns;  /* epoch nanoseconds; settable */
+    int64_t ctime_ns;  /* when content, TTL or mtime last changed */
+    int64_t ttl;       /* epoch seconds, 0: never expires */
+    int64_t change_ns; /* time of the last change of content */
+    enum change_type change;
+};
+
+/* One item as a read or walk gives it. */
+struct record {
+    struct key key;
+    struct item_meta meta;
+    struct span body; /* data NULL when the walk was asked for no bodies */
+};
+typedef int (*record_fn)(void *context, const struct record *record);
+
+enum condition_kind { COND_NONE, COND_ABSENT, COND_EXISTS, COND_VERSION };
+struct condition {
+    enum condition_kind kind;
+    uint64_t version;
+};
+
+/*
+ * Scratch: files, links and directories that are no items (editors' swap files, rsync's
+ * temporaries, backups). They live in a table's directory, in a partition's directory, or in a
+ * scratch directory; id 0 stands for "the table's or partition's directory itself".
+ */
+enum scratch_kind { SCRATCH_FILE, SCRATCH_LINK, SCRATCH_DIRECTORY };
+struct scratch {
+    uint64_t id; /* given by the backend, never 0, stable */
+    uint64_t table_id;
+    struct span partition; /* canonical part, len 0: the table's directory */
+    uint64_t parent;       /* scratch directory it is in, or 0 */
+    struct span name;
+    enum scratch_kind kind;
+    uint32_t mode; /* permission bits */
+    uint32_t uid, gid;
+    int64_t mtime_ns, ctime_ns;
+    int64_t ttl;   /* set by name (xattr) on a temporary, for the item it becomes; 0: none */
+    uint64_t size; /* bytes of a file's body or a link's target */
+};
+typedef int (*scratch_fn)(void *context, const struct scratch *scratch);
+
+/* A save that was refused, kept with its reason. */
+struct draft {
+    uint64_t id;
+    struct span table; /* name */
+    struct span path;  /* below the table: "ada.json", "cust-7/2024.json" */
+    int code;          /* positive errno of the refusal */
+    struct span reason;
+    int64_t time_ns;
+    uint64_t size;
+};
+typedef int (*draft_fn)(void *context, const struct draft *draft);
+
+enum action_kind {
+    ACTION_PUT,            /* table, key, condition, body, mtime_ns, ttl -> meta, change, old_ttl */
+    ACTION_DELETE,         /* table, key, condition -> change (NONE when nothing was there) */
+    ACTION_TOUCH,          /* table, key, mtime_ns -> meta; -ENOENT; no record in the stream */
+    ACTION_SCRATCH_PUT,    /* scratch (id 0: a new one, its place must be free), body or NULL data
+                              to keep the body -> scratch_id */
+    ACTION_SCRATCH_DELETE, /* scratch.id; -ENOTEMPTY for a directory that holds something */
+    ACTION_DRAFT_PUT,      /* draft (id 0: a new one), body -> draft_id */
+    ACTION_DRAFT_DELETE,   /* draft.id */
+};
+
+struct action {
+    enum action_kind kind;
+    const struct table *table;
+    struct key key;
+    struct condition condition;
+    struct span body;
+    int64_t mtime_ns; /* 0: now */
+    int64_t ttl;      /* PUT: TTL of a body that is no object; ignored for objects */
+    struct scratch scratch;
+    struct draft draft;
+
+    /* Results, set when the batch was applied. */
+    struct item_meta meta;
+    enum change_type change; /* PUT of equal bytes and TTL: NONE; the version stays */
+    uint64_t made_id;        /* of a new scratch or draft */
+};
+
+#define WRITE_DURABLE 1u /* on stable storage before it returns, with all earlier batches */
+
+/* One entry of the change log. Items are delivered in the order of their changes. */
+enum log_kind {
+    LOG_ITEM,    /* table_id, key, change */
+    LOG_TOUCH,   /* an item's times only */
+    LOG_SCRATCH, /* table_id, key.partition, scratch parent, name */
+    LOG_SCHEMA,  /* tables were created, dropped, renamed or changed: table_id */
+    LOG_DRAFT,
+};
+struct log_entry {
+    uint64_t sequence; /* grows; also the version of the item it made */
+    enum log_kind kind;
+    uint64_t table_id;
+    struct key key;
+    enum change_type change;
+    bool streamed; /* the table's stream was on: bodies are there */
+    bool expired;  /* a REMOVE made by the TTL */
+    bool own;      /* written through this very backend object */
+    int64_t time_ns;
+    struct span old_body, new_body; /* data NULL: absent */
+    int64_t old_ttl, new_ttl;       /* beside bodies that are no objects */
+    uint64_t scratch_parent;
+    struct span scratch_name;
+};
+typedef int (*log_fn)(void *context, const struct log_entry *entry);
+
+struct walk {
+    struct key after;  /* start behind this key; len 0: at the beginning */
+    bool in_partition; /* only the partition of AFTER.partition (sort may be empty) */
+    size_t limit;      /* records at most; 0: all */
+    bool bodies;       /* records carry bodies */
+};
+
+/* A query on the table's own keys or an index; parts canonical. */
+struct query {
+    const struct index *index; /* NULL: the table */
+    struct span partition;
+    bool has_from, has_to; /* inclusive bounds on the sort attribute */
+    struct span from, to;
+    bool reverse;
+    size_t limit; /* 0: all */
+};
+
+struct partition_info {
+    struct span partition;
+    uint64_t items;
+    int64_t changed_ns;
+};
+typedef int (*partition_fn)(void *context, const struct partition_info *info);
+typedef int (*table_fn)(void *context, const struct table *table);
+
+struct backend;
+
+enum backend_capability {
+    BACKEND_KEEPS_BYTES = 1, /* bodies come back byte for byte */
+    BACKEND_SCRATCH = 2,     /* scratch files of any name live in it */
+    BACKEND_ORDERED = 4,     /* walks go in key order */
+    BACKEND_LOG = 8,         /* backend_poll and backend_log tell of all changes */
+};
+
+struct backend_ops {
+    const char *kind; /* "sqlite" */
+    unsigned capabilities;
+    void (*close)(struct backend *backend);
+    int (*tables)(struct backend *, table_fn each, void *context, struct err *);
+    int (*create_table)(struct backend *, const struct table *, struct err *);
+    int (*drop_table)(struct backend *, const struct table *, bool force, struct err *);
+    int (*alter_table)(struct backend *, const struct table *, struct err *);
+    int (*get)(struct backend *, const struct table *, struct key, struct item_meta *ret_meta,
+               struct buf *body, struct err *);
+    int (*walk)(struct backend *, const struct table *, const struct walk *, record_fn, void *,
+                struct err *);
+    int (*query)(struct backend *, const struct table *, const struct query *, record_fn, void *,
+                 struct err *);
+    int (*partitions)(struct backend *, const struct table *, struct span after, size_t limit,
+                      partition_fn, void *, struct err *);
+    int (*partition)(struct backend *, const struct table *, struct span partition,
+                     uint64_t *ret_items, int64_t *ret_changed_ns, struct err *);
+    int (*write)(struct backend *, struct action *, size_t count, unsigned flags, struct err *);
+    int (*sync)(struct backend *, struct err *);
+    int (*scratch_list)(struct backend *, const struct table *, struct span partition,
+                        uint64_t parent, scratch_fn, void *, struct err *);
+    int (*scratch_find)(struct backend *, const struct table *, struct span partition,
+                        uint64_t parent, struct span name, scratch_fn, void *, struct err *);
+    int (*scratch_read)(struct backend *, uint64_t id, struct buf *body, struct err *);
+    int (*draft_list)(struct backend *, struct span table, draft_fn, void *, struct err *);
+    int (*draft_read)(struct backend *, uint64_t id, struct buf *body, struct err *);
+    int (*poll)(struct backend *, bool *ret_changed, struct err *);
+    int (*log_position)(struct backend *, uint64_t *ret_sequence, struct err *);
+    int (*log)(struct backend *, uint64_t after, size_t limit, log_fn, void *, struct err *);
+    int (*change_id)(struct backend *, uint64_t sequence, char ret_id[33]);
+    int (*maintain)(struct backend *, int64_t *ret_next_ns, struct err *);
+    int (*statfs)(struct backend *, struct statvfs *ret_stat, struct err *);
+};
+
+/* Counted per backend by the wrappers; read without a lock, for metrics. */
+struct backend_counters {
+    _Atomic uint64_t reads, read_errors; /* get, walk, query, partitions, scratch, drafts */
+    _Atomic uint64_t writes, write_errors;
+    _Atomic uint64_t read_ns, write_ns;
+};
+
+/* Embedded in every backend's own struct as its first member. */
+struct backend {
+    const struct backend_ops *ops;
+    struct backend_counters counters;
+    uint64_t max_item_size; /* bytes of a body */
+};
+
+void backend_close(struct backend *backend); /* accepts NULL */
+bool backend_can(const struct backend *backend, enum backend_capability capability);
+
+/* All tables, by name. The description passed is the backend's copy: table_copy to keep it. */
+int backend_tables(struct backend *, table_fn each, void *context, struct err *);
+/* One table by name, as a copy to free; -ENOENT. */
+int backend_describe(struct backend *, struct span name, struct table **ret_table, struct err *);
+/* id, created_ns and changed_ns of TABLE are ignored. -EEXIST, -EINVAL. */
+int backend_create_table(struct backend *, const struct table *, struct err *);
+/* -ENOTEMPTY when it has items (or scratch files, without FORCE); indexes and scratch go with it.
+ */
+int backend_drop_table(struct backend *, const struct table *, bool force, struct err *);
+/* Changes name (-EEXIST), ttl_attribute, keys, stream of the table with TABLE's id. Switching the
+ * TTL attribute computes every item's expiry anew. */
+int backend_alter_table(struct backend *, const struct table *, struct err *);
+
+/* One item; the body is appended to BODY (may be NULL). -ENOENT. */
+int backend_get(struct backend *, const struct table *, struct key, struct item_meta *ret_meta,
+                struct buf *body, struct err *);
+/* Items in key order (BACKEND_ORDERED). Each call sees one moment; a long walk in several calls
+ * goes on behind the last key: nothing that stays is left out or repeated. */
+int backend_walk(struct backend *, const struct table *, const struct walk *, record_fn, void *,
+                 struct err *);
+/* Items of one partition of the table or of an index, in sort order. */
+int backend_query(struct backend *, const struct table *, const struct query *, record_fn, void *,
+                  struct err *);
+/* Partitions of a sorted table that hold an item, in order, LIMIT at most (0: all). */
+int backend_partitions(struct backend *, const struct table *, struct span after, size_t limit,
+                       partition_fn, void *, struct err *);
+/* -ENOENT when it holds no item. */
+int backend_partition(struct backend *, const struct table *, struct span partition,
+                      uint64_t *ret_items, int64_t *ret_changed_ns, struct err *);
+
+/* See the head of the file. */
+int backend_write(struct backend *, struct action *actions, size_t count, unsigned flags,
+                  struct err *);
+/* Everything that backend_write has acknowledged reaches stable storage. */
+int backend_sync(struct backend *, struct err *);
+
+int backend_scratch_list(struct backend *, const struct table *, struct span partition,
+                         uint64_t parent, scratch_fn, void *, struct err *);
+/* Calls EACH once; -ENOENT. */
+int backend_scratch_find(struct backend *, const struct table *, struct span partition,
+                         uint64_t parent, struct span name, scratch_fn, void *, struct err *);
+int backend_scratch_read(struct backend *, uint64_t id, struct buf *body, struct err *);
+/* TABLE len 0: of all tables. Oldest first. */
+int backend_draft_list(struct backend *, struct span table, draft_fn, void *, struct err *);
+int backend_draft_read(struct backend *, uint64_t id, struct buf *body, struct err *);
+
+/* Whether anybody else may have changed something since the last call: cheap (no query). */
+int backend_poll(struct backend *, bool *ret_changed, struct err *);
+/* The newest sequence in the log. */
+int backend_log_position(struct backend *, uint64_t *ret_sequence, struct err *);
+/* Entries with a sequence above AFTER, oldest first, LIMIT at most. Streamed entries are kept 24
+ * hours, the others 10 minutes: a reader that slept longer must start anew. */
+int backend_log(struct backend *, uint64_t after, size_t limit, log_fn, void *, struct err *);
+/* The opaque id of the change with that sequence: 32 hex digits, unique over stores. */
+int backend_change_id(struct backend *, uint64_t sequence, char ret_id[33]);
+
+/* Work in the background: sweeps expired items (each as a normal delete), trims the log,
+ * checkpoints. Called by one thread, in turns; ret_next_ns is how long it may sleep. */
+int backend_maintain(struct backend *, int64_t *ret_next_ns, struct err *);
+int backend_statfs(struct backend *, struct statvfs *ret_stat, struct err *);
+
+#endif

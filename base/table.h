@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* What a table is: its keys, indexes and settings. Pure data, shared by all layers. */
+#ifndef BASE_TABLE_H
+#define BASE_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/span.h"
+#include "base/value.h"
+
+#define TABLE_NAME_MAX 255
+#define TABLE_INDEXES_MAX 25
+#define TABLE_TTL_DEFAULT "-ttl"
+
+/* One attribute of a key: VALUE_S, VALUE_N or VALUE_B. name is NULL where the part is absent. */
+struct key_attribute {
+    char *name;
+    enum value_type type;
+};
+
+struct index {
+    char *name;
+    struct key_attribute partition;
+    struct key_attribute sort; /* name NULL: none */
+};
+
+enum keys_style { KEYS_PLAIN, KEYS_TAGS };
+enum body_format { FORMAT_PLAIN, FORMAT_TYPED };
+
+struct table {
+    /* Kept by the backend. */
+    uint64_t id; /* never used again within a store, and stable over remounts */
+    char *name;
+    struct key_attribute partition;
+    struct key_attribute sort; /* name NULL: no sort key */
+    char *ttl_attribute;       /* NULL: none */
+    enum keys_style keys;
+    bool stream;
+    struct index *indexes;
+    size_t index_count;
+    int64_t created_ns; /* epoch nanoseconds */
+    int64_t changed_ns; /* when an item or scratch file last appeared or went: directory mtime */
+
+    /* Settings of this mount, from mount.conf; table_new gives the defaults. */
+    bool strict_tags;
+    bool show_keys; /* rendered bodies show the key (default: for plain keys) */
+    enum body_format format;
+};
+
+/* A table named NAME without keys yet. NULL when memory ran out. */
+struct table *table_new(struct span name);
+struct table *table_copy(const struct table *table);
+void table_free(struct table *table);
+
+static inline bool table_sorted(const struct table *table)
+{
+    return table->sort.name != NULL;
+}
+
+/* What `mkdir` makes: key `key` (S), tag keys, TTL attribute "-ttl", stream on. */
+struct table *table_new_default(struct span name);
+
+/* 1..255 bytes of UTF-8, no "/", no control bytes, not beginning with "."; -EINVAL with a reason.
+ * Table names are file names as they are, without escapes. */
+int table_check_name(struct span name, struct err *err);
+/* Checks a whole description before it is created: names, types, distinct attributes, indexes. */
+int table_check(const struct table *table, struct err *err);
+
+/* Parse "NAME[:S|N|B]" (type S when absent), and "NAME:PK[:TYPE][,SK[:TYPE]]". An attribute's name
+ * may hold ":" only when a type follows its last one. */
+int key_attribute_parse(struct span text, struct key_attribute *ret_attribute, struct err *err);
+int index_parse(struct span text, struct index *ret_index, struct err *err);
+void key_attribute_release(struct key_attribute *attribute);
+void index_release(struct index *index);
+const struct index *table_index(const struct table *table, struct span name);
+
+/* The description as a JSON document for people and programs (2-space indent, final newline):
+ * {"TableName", "KeySchema": [{"AttributeName","KeyType","AttributeType"}], "Keys": "tags"|"plain",
+ *  "TimeToLive": attribute or null, "Stream": bool, "Indexes": [..], "Created": RFC 3339} */
+void table_to_json(const struct table *table, struct buf *out);
+
+#endif

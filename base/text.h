@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Text encodings without I/O: UTF-8 as we accept it, base64, hexadecimal, SHA-256. */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/span.h"
+
+/*
+ * True when TEXT is UTF-8, shortest forms, at most U+10FFFF. Encoded surrogates (ED A0..BF xx) are
+ * accepted where SURROGATES says so: DynamoDB strings may hold lone ones (facts: dynamodb.md 4).
+ */
+bool text_is_utf8(struct span text, bool surrogates);
+
+/* Appends TEXT with control bytes, DEL and invalid UTF-8 shown as \xNN: safe for a terminal. */
+void text_visible(struct span text, struct buf *out);
+
+/* RFC 4648: standard alphabet with padding, or url alphabet without. Decoding is strict: the
+ * alphabet and padding must match and unused bits be zero; -EINVAL otherwise, OUT untouched. */
+void base64_encode(struct span data, bool url, struct buf *out);
+int base64_decode(struct span text, bool url, struct buf *out);
+
+/* 64 lower-case hexadecimal digits and a NUL. The one place that uses OpenSSL in base/. */
+void sha256_hex(struct span data, char ret_hex[65]);
+
+/* A quick 64-bit hash of bytes for tables and inode numbers: FNV-1a with a final mix. Stable over
+ * versions of the program: inode numbers are made of it. */
+uint64_t hash64(struct span data, uint64_t seed);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* A test program is a list of functions run by CHECK_MAIN; a failed check says where and what, and
+ * makes the program exit 1 after the remaining tests. */
+#ifndef TESTS_CHECK_H
+#define TESTS_CHECK_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/span.h"
+
+static int check_failures;
+static const char *check_running;
+
+#define check_fail(...)                                                                            \
+    do {                                                                                           \
+        fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, check_running);                         \
+        fprintf(stderr, __VA_ARGS__);                                                              \
+        fputc('\n', stderr);                                                                       \
+        check_failures++;                                                                          \
+    } while (0)
+
+#define check(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            check_fail("not true: %s", #condition);                                                \
+    } while (0)
+
+#define check_int(got, want)                                                                       \
+    do {                                                                                           \
+        long long got_value = (long long)(got), want_value = (long long)(want);                    \
+        if (got_value != want_value)                                                               \
+            check_fail("%s is %lld, not %lld", #got, got_value, want_value);                       \
+    } while (0)
+
+static inline void check_span_at(const char *file, int line, const char *what, struct span got,
+                                 struct span want)
+{
+    if (span_equal(got, want))
+        return;
+    fprintf(stderr, "%s:%d: %s: %s is\n  \"%.*s\" (%zu bytes), not\n  \"%.*s\" (%zu bytes)\n", file,
+            line, check_running, what, (int)got.len, got.data ? got.data : "", got.len,
+            (int)want.len, want.data ? want.data : "", want.len);
+    check_failures++;
+}
+#define check_span(got, want) check_span_at(__FILE__, __LINE__, #got, (got), (want))
+#define check_text(got, want) check_span_at(__FILE__, __LINE__, #got, (got), span_text(want))
+
+struct check_test {
+    const char *name;
+    void (*run)(void);
+};
+#define CHECK_TEST(function)                                                                       \
+    {                                                                                              \
+#function, function                                                                        \
+    }
+#define CHECK_MAIN(...)                                                                            \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        const struct check_test tests[] = {__VA_ARGS__};                                           \
+        size_t count = sizeof tests / sizeof tests[0];                                             \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            check_running = tests[i].name;                                                         \
+            tests[i].run();                                                                        \
+        }                                                                                          \
+        printf("%zu tests, %d failures\n", count, check_failures);                                 \
+        return check_failures ? 1 : 0;                                                             \
+    }
+
+#endif
