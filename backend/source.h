@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* The backends that a configuration names, opened, and the tables in them. */
+#ifndef BACKEND_SOURCE_H
+#define BACKEND_SOURCE_H
+
+#include "backend/backend.h"
+#include "base/config.h"
+
+struct source {
+    const struct config *config; /* not owned */
+    struct backend **backends;   /* in the order of config->backends */
+    size_t count;
+};
+
+/* Opens every backend; CREATE makes absent stores. CONFIG must outlive the source. */
+int source_open(const struct config *config, bool create, struct source **ret_source,
+                struct err *err);
+void source_close(struct source *source); /* accepts NULL */
+
+/* The table NAME with its configuration applied, as a copy to free, and its backend. -ENOENT; where
+ * two backends have a table of that name, [table NAME] backend = decides, else the first has it. */
+int source_table(struct source *source, struct span name, struct backend **ret_backend,
+                 struct table **ret_table, struct err *err);
+/* Where a new table of that name goes: its [table] section's backend, else the first. */
+struct backend *source_backend_for(struct source *source, struct span name);
+/* All tables, by name, configuration applied, each name once. */
+int source_tables(struct source *source, table_fn each, void *context, struct err *err);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mount.conf, and what a SOURCE on a command line stands for. Syntax is INI as inih reads it
+ * (`;` and `#` comments, no line over 1 KiB); everything has a default; an unknown section or key,
+ * a bad value or a key given twice is an error that names file and line.
+ *
+ *   [mount]          cache_size, cache_ttl, state_dir, uid, gid, umask, allow_other, read_only,
+ *                    quiet, max_item_size, rename_grace, log_level
+ *   [backend NAME]   type = sqlite, path = FILE (relative to the configuration file)
+ *   [table NAME]     backend, keys, tag_rule, show_keys, format, ttl, stream
+ */
+#ifndef BASE_CONFIG_H
+#define BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/table.h"
+
+enum backend_type { BACKEND_TYPE_SQLITE };
+
+struct backend_config {
+    char *name; /* "store" where no configuration file names one */
+    enum backend_type type;
+    char *path; /* absolute */
+};
+
+/* Settings of a table; `has_*` says whether the configuration set it. */
+struct table_config {
+    char *name;
+    char *backend; /* NULL: the first */
+    bool has_keys, has_strict_tags, has_show_keys, has_format, has_ttl, has_stream;
+    enum keys_style keys;
+    bool strict_tags;
+    bool show_keys;
+    enum body_format format;
+    char *ttl; /* attribute; NULL with has_ttl: none */
+    bool stream;
+};
+
+struct config {
+    uint64_t cache_size; /* bytes of bodies kept in memory; K, M, G suffixes; 32M */
+    double cache_ttl;    /* seconds; for backends that tell of no changes; 1 */
+    char *state_dir; /* $XDG_STATE_HOME/itemfs, ~/.local/state/itemfs, /var/lib/itemfs for root */
+    bool has_uid, has_gid; /* else the mounting user's */
+    uid_t uid;
+    gid_t gid;
+    unsigned umask; /* octal; 022: files 0644, directories 0755 */
+    bool allow_other;
+    bool read_only;
+    bool quiet;             /* chmod and chown of items succeed silently */
+    uint64_t max_item_size; /* bytes; 16M */
+    double rename_grace; /* seconds that an item renamed to a scratch name waits for a new one; 3 */
+    enum log_level log_level;
+    struct backend_config *backends;
+    size_t backend_count; /* at least 1 */
+    struct table_config *tables;
+    size_t table_count;
+};
+
+/*
+ * What SOURCE stands for: a file whose name ends in ".conf" is read as a configuration; any other
+ * file name (FILE.db) is an embedded store. A name that ends in "/" or is a directory, and
+ * "dynamodb:..." are -EOPNOTSUPP for now. -ENOENT and -EACCES for a configuration file that cannot
+ * be read; -EINVAL with "FILE:LINE: reason".
+ */
+int config_from_source(const char *source, struct config **ret_config, struct err *err);
+void config_free(struct config *config);
+
+/*
+ * Applies one mount option ("uid=1000", "ro", "allow_other", "cache_size=64M"): the same names and
+ * rules as in [mount], "ro" for read_only. 1: not one of ours (the caller passes it on to FUSE).
+ */
+int config_option(struct config *config, const char *option, struct err *err);
+
+/* The settings for a table, or NULL; and applying them over a description from a backend. */
+const struct table_config *config_table(const struct config *config, struct span name);
+void config_apply(const struct config *config, struct table *table);
+
+#endif
