@@ -48,6 +48,11 @@ struct json_reader; /* opaque: position, stack, names seen */
 struct json_reader *json_reader_new(struct span text);
 void json_reader_free(struct json_reader *reader);
 
+/* Another limit of nesting, up to JSON_DEPTH_HARD_MAX; before the first token. Typed form needs two
+ * levels where plain form needs one. */
+#define JSON_DEPTH_HARD_MAX (2 * JSON_DEPTH_MAX + 4)
+void json_set_depth_max(struct json_reader *reader, size_t depth);
+
 /* The next token. -EINVAL with the reason for bad JSON (again on each further call), -ENOMEM. */
 int json_next(struct json_reader *reader, struct json_token *ret_token, struct err *err);
 
@@ -56,6 +61,11 @@ int json_skip(struct json_reader *reader, struct span *ret_raw, struct err *err)
 
 /* True when the last error was the text's early end: more bytes could make it valid. */
 bool json_incomplete(const struct json_reader *reader);
+
+/* For rules beyond JSON: sets the message "line L, column C: REASON" for the place AT of the
+ * reader's text, and returns -EINVAL. */
+int json_refuse(const struct json_reader *reader, const char *at, struct err *err,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Checks a whole document; `incomplete` (may be NULL) as above. An empty text is incomplete. */
 int json_check(struct span text, bool *ret_incomplete, struct err *err);

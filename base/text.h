@@ -12,12 +12,22 @@
 
 /*
  * True when TEXT is UTF-8, shortest forms, at most U+10FFFF. Encoded surrogates (ED A0..BF xx) are
- * accepted where SURROGATES says so: DynamoDB strings may hold lone ones (facts: dynamodb.md 4).
+ * accepted where SURROGATES says so: DynamoDB strings may hold lone ones (facts: dynamodb.md 4). An
+ * encoded pair is refused there too: it has a form of its own, four bytes long.
  */
 bool text_is_utf8(struct span text, bool surrogates);
 
-/* Appends TEXT with control bytes, DEL and invalid UTF-8 shown as \xNN: safe for a terminal. */
+/* The length of the UTF-8 character that TEXT (not empty) begins with, 0 where it is none. */
+size_t text_utf8_step(struct span text, bool surrogates);
+
+/* Appends TEXT with control characters (C0, DEL, C1) and invalid UTF-8 shown as \xNN: safe for a
+ * terminal. */
 void text_visible(struct span text, struct buf *out);
+
+/* One step of it without heap: the shown form of the character that TEXT (not empty) begins with.
+ * Returns the bytes of TEXT that it stands for. */
+#define TEXT_VISIBLE_MAX 8
+size_t text_visible_step(struct span text, char ret_shown[TEXT_VISIBLE_MAX], size_t *ret_len);
 
 /* RFC 4648: standard alphabet with padding, or url alphabet without. Decoding is strict: the
  * alphabet and padding must match and unused bits be zero; -EINVAL otherwise, OUT untouched. */
