@@ -6,8 +6,10 @@
  *
  *   [mount]          cache_size, cache_ttl, state_dir, uid, gid, umask, allow_other, read_only,
  *                    quiet, max_item_size, rename_grace, log_level
- *   [backend NAME]   type = sqlite, path = FILE (relative to the configuration file)
+ *   [backend NAME]   type = sqlite, path = FILE (relative to the configuration file; NAME.db)
  *   [table NAME]     backend, keys, tag_rule, show_keys, format, ttl, stream
+ *
+ * A file without [backend] sections has one backend, "store", in items.db beside the file.
  */
 #ifndef BASE_CONFIG_H
 #define BASE_CONFIG_H
@@ -70,6 +72,13 @@ struct config {
  */
 int config_from_source(const char *source, struct config **ret_config, struct err *err);
 void config_free(struct config *config);
+
+/* The same for a configuration's TEXT, which came from PATH (for messages and relative names). */
+int config_parse(struct span text, const char *path, struct config **ret_config, struct err *err);
+
+/* The keys that a configuration may hold, by number from 0: the name, or NULL behind the last.
+ * SECTION gets "mount", "backend" or "table". */
+const char *config_key(size_t number, const char **ret_section);
 
 /*
  * Applies one mount option ("uid=1000", "ro", "allow_other", "cache_size=64M"): the same names and

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/config_private.h"
+#include "base/item.h"
+
+#define FILE_BYTES_MAX (1u << 20)
+
+static const char *const system_state_dir = "/var/lib/itemfs";
+
+static char *home_state_dir(void)
+{
+    const char *home = getenv("HOME");
+    struct passwd entry, *found = NULL;
+    char room[4096], *path;
+
+    if (!home || home[0] != '/') {
+        if (getpwuid_r(getuid(), &entry, room, sizeof room, &found) != 0 || !found)
+            return strdup(system_state_dir);
+        home = entry.pw_dir;
+    }
+    return asprintf(&path, "%s/.local/state/itemfs", home) < 0 ? NULL : path;
+}
+
+static char *default_state_dir(void)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    char *path;
+
+    if (state && state[0] == '/')
+        return asprintf(&path, "%s/itemfs", state) < 0 ? NULL : path;
+    return geteuid() == 0 ? strdup(system_state_dir) : home_state_dir();
+}
+
+struct config *config_new(void)
+{
+    struct config *config = calloc(1, sizeof *config);
+
+    if (!config)
+        return NULL;
+    config->cache_size = 32u << 20;
+    config->cache_ttl = 1;
+    config->umask = 022;
+    config->max_item_size = ITEM_SIZE_DEFAULT;
+    config->rename_grace = 3;
+    config->log_level = LOG_LEVEL_INFO;
+    config->state_dir = default_state_dir();
+    if (!config->state_dir) {
+        free(config);
+        return NULL;
+    }
+    return config;
+}
+
+void config_free(struct config *config)
+{
+    if (!config)
+        return;
+    for (size_t i = 0; i < config->backend_count; i++) {
+        free(config->backends[i].name);
+        free(config->backends[i].path);
+    }
+    for (size_t i = 0; i < config->table_count; i++) {
+        free(config->tables[i].name);
+        free(config->tables[i].backend);
+        free(config->tables[i].ttl);
+    }
+    free(config->backends);
+    free(config->tables);
+    free(config->state_dir);
+    free(config);
+}
+
+/* A zeroed place behind the COUNT elements of SIZE bytes in *ARRAY; NULL without memory. */
+static void *grow(void **array, size_t *count, size_t size)
+{
+    char *bigger = reallocarray(*array, *count + 1, size);
+
+    if (!bigger)
+        return NULL;
+    *array = bigger;
+    return memset(bigger + size * (*count)++, 0, size);
+}
+
+struct backend_config *config_add_backend(struct config *config, struct span name)
+{
+    void *array = config->backends;
+    struct backend_config *backend = grow(&array, &config->backend_count, sizeof *backend);
+
+    config->backends = array;
+    if (backend)
+        backend->name = strndup(name.data, name.len);
+    return backend && backend->name ? backend : NULL;
+}
+
+struct table_config *config_add_table(struct config *config, struct span name)
+{
+    void *array = config->tables;
+    struct table_config *table = grow(&array, &config->table_count, sizeof *table);
+
+    config->tables = array;
+    if (table)
+        table->name = strndup(name.data, name.len);
+    return table && table->name ? table : NULL;
+}
+
+const struct backend_config *config_backend(const struct config *config, struct span name)
+{
+    for (size_t i = 0; i < config->backend_count; i++)
+        if (span_equal(span_text(config->backends[i].name), name))
+            return &config->backends[i];
+    return NULL;
+}
+
+/* ---- sources ---- */
+
+char *path_directory(const char *path)
+{
+    cleanup_free char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
+    char *whole = path_below(here ? here : "/", path);
+    char *slash = whole ? strrchr(whole, '/') : NULL;
+
+    if (slash)
+        slash[slash == whole] = '\0';
+    return whole;
+}
+
+static int read_file(const char *path, struct buf *text, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    char chunk[8192];
+    ssize_t got = -1;
+
+    if (fd >= 0)
+        while ((got = read(fd, chunk, sizeof chunk)) > 0)
+            buf_add(text, chunk, (size_t)got);
+    if (got < 0) {
+        int code = errno;
+
+        if (fd >= 0)
+            close(fd);
+        return err_set(err, code, "%s: %s", path, strerror(code));
+    }
+    close(fd);
+    if (buf_error(text))
+        return err_set(err, -buf_error(text), "%s: too large for a configuration", path);
+    return 0;
+}
+
+static int config_from_file(const char *path, struct config **ret_config, struct err *err)
+{
+    cleanup(buf_release) struct buf text;
+    int r;
+
+    buf_init(&text, FILE_BYTES_MAX);
+    r = read_file(path, &text, err);
+    return r < 0 ? r : config_parse(buf_span(&text), path, ret_config, err);
+}
+
+static int config_from_store(const char *path, struct config **ret_config, struct err *err)
+{
+    struct config *config = config_new();
+    struct backend_config *backend = config ? config_add_backend(config, span_text("store")) : NULL;
+    cleanup_free char *directory = path_directory(path);
+    const char *slash = strrchr(path, '/');
+
+    if (backend && directory)
+        backend->path = path_below(directory, slash ? slash + 1 : path);
+    if (!backend || !backend->path) {
+        config_free(config);
+        return err_set(err, ENOMEM, "no memory");
+    }
+    *ret_config = config;
+    return 0;
+}
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+    size_t length = strlen(text), end = strlen(suffix);
+
+    return length >= end && strcmp(text + length - end, suffix) == 0;
+}
+
+int config_from_source(const char *source, struct config **ret_config, struct err *err)
+{
+    struct stat found;
+
+    if (!*source)
+        return err_set(err, EINVAL, "the source is empty");
+    if (strncmp(source, "dynamodb:", 9) == 0)
+        return err_set(err, EOPNOTSUPP, "%s: only embedded stores can be opened", source);
+    if (has_suffix(source, "/") || (stat(source, &found) == 0 && S_ISDIR(found.st_mode)))
+        return err_set(err, EOPNOTSUPP, "%s is a folder; only embedded stores can be opened",
+                       source);
+    if (has_suffix(source, ".conf"))
+        return config_from_file(source, ret_config, err);
+    return config_from_store(source, ret_config, err);
+}
+
+/* ---- use ---- */
+
+int config_option(struct config *config, const char *option, struct err *err)
+{
+    size_t length = strcspn(option, "=");
+    cleanup_free char *name = strndup(option, length);
+    const char *value = option[length] ? option + length + 1 : NULL;
+    const struct setting *setting;
+    cleanup_free char *here = NULL;
+
+    if (!name)
+        return err_set(err, ENOMEM, "no memory");
+    setting = setting_find(SECTION_MOUNT, strcmp(name, "ro") == 0 ? "read_only" : name);
+    if (!setting)
+        return 1;
+    if (!value && setting_is_switch(setting))
+        value = "yes";
+    here = getcwd(NULL, 0);
+    return setting_apply(setting, config, value ? value : "", here ? here : "/", err);
+}
+
+const struct table_config *config_table(const struct config *config, struct span name)
+{
+    for (size_t i = 0; i < config->table_count; i++)
+        if (span_equal(span_text(config->tables[i].name), name))
+            return &config->tables[i];
+    return NULL;
+}
+
+/* Leaves the attribute as it is where memory ran out. */
+static void apply_ttl(struct table *table, const char *attribute)
+{
+    char *copy = attribute ? strdup(attribute) : NULL;
+
+    if (attribute && !copy)
+        return;
+    free(table->ttl_attribute);
+    table->ttl_attribute = copy;
+}
+
+void config_apply(const struct config *config, struct table *table)
+{
+    const struct table_config *settings = config_table(config, span_text(table->name));
+
+    if (!settings)
+        return;
+    if (settings->has_keys) {
+        table->keys = settings->keys;
+        table->show_keys = settings->keys == KEYS_PLAIN;
+    }
+    if (settings->has_strict_tags)
+        table->strict_tags = settings->strict_tags;
+    if (settings->has_show_keys)
+        table->show_keys = settings->show_keys;
+    if (settings->has_format)
+        table->format = settings->format;
+    if (settings->has_ttl)
+        apply_ttl(table, settings->ttl);
+    if (settings->has_stream)
+        table->stream = settings->stream;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/config_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config_value.h"
+
+#define CACHE_SIZE_MOST (UINT64_C(1) << 40)
+#define ITEM_SIZE_MOST (UINT64_C(512) << 20) /* a value in SQLite ends at 1e9 bytes */
+
+enum form {
+    FORM_SIZE,      /* uint64_t, LEAST to MOST */
+    FORM_SECONDS,   /* double */
+    FORM_ID,        /* uid_t, gid_t */
+    FORM_MODE,      /* unsigned, octal */
+    FORM_SWITCH,    /* bool */
+    FORM_WORD,      /* enum: the place in WORDS */
+    FORM_WORD_BOOL, /* bool: false for the first of two WORDS */
+    FORM_TEXT,      /* char * */
+    FORM_PATH,      /* char *, made absolute */
+    FORM_ATTRIBUTE, /* char *, NULL for "none" */
+};
+
+struct setting {
+    enum section section;
+    const char *name;
+    enum form form;
+    size_t field;
+    size_t has; /* offset of a bool that tells that it was set; 0: there is none */
+    const char *const *words;
+    uint64_t least, most;
+};
+
+static const char *const level_words[] = {"error", "warning", "info", "debug", NULL};
+static const char *const type_words[] = {"sqlite", NULL};
+static const char *const keys_words[] = {"plain", "tags", NULL};
+static const char *const rule_words[] = {"any", "strict", NULL};
+static const char *const format_words[] = {"plain", "typed", NULL};
+
+#define MOUNT(key, kind)                                                                           \
+    .section = SECTION_MOUNT, .name = #key, .form = kind, .field = offsetof(struct config, key)
+#define BACKEND(key, kind)                                                                         \
+    .section = SECTION_BACKEND, .name = #key, .form = kind,                                        \
+    .field = offsetof(struct backend_config, key)
+#define TABLE(key, kind, member)                                                                   \
+    .section = SECTION_TABLE, .name = #key, .form = kind,                                          \
+    .field = offsetof(struct table_config, member)
+#define HAS(type, member) .has = offsetof(struct type, member)
+
+static const struct setting settings[] = {
+    {MOUNT(cache_size, FORM_SIZE), .most = CACHE_SIZE_MOST},
+    {MOUNT(cache_ttl, FORM_SECONDS)},
+    {MOUNT(state_dir, FORM_PATH)},
+    {MOUNT(uid, FORM_ID), HAS(config, has_uid)},
+    {MOUNT(gid, FORM_ID), HAS(config, has_gid)},
+    {MOUNT(umask, FORM_MODE)},
+    {MOUNT(allow_other, FORM_SWITCH)},
+    {MOUNT(read_only, FORM_SWITCH)},
+    {MOUNT(quiet, FORM_SWITCH)},
+    {MOUNT(max_item_size, FORM_SIZE), .least = 1, .most = ITEM_SIZE_MOST},
+    {MOUNT(rename_grace, FORM_SECONDS)},
+    {MOUNT(log_level, FORM_WORD), .words = level_words},
+    {BACKEND(type, FORM_WORD), .words = type_words},
+    {BACKEND(path, FORM_PATH)},
+    {TABLE(backend, FORM_TEXT, backend)},
+    {TABLE(keys, FORM_WORD, keys), HAS(table_config, has_keys), .words = keys_words},
+    {TABLE(tag_rule, FORM_WORD_BOOL, strict_tags), HAS(table_config, has_strict_tags),
+     .words = rule_words},
+    {TABLE(show_keys, FORM_SWITCH, show_keys), HAS(table_config, has_show_keys)},
+    {TABLE(format, FORM_WORD, format), HAS(table_config, has_format), .words = format_words},
+    {TABLE(ttl, FORM_ATTRIBUTE, ttl), HAS(table_config, has_ttl)},
+    {TABLE(stream, FORM_SWITCH, stream), HAS(table_config, has_stream)},
+};
+#define SETTING_COUNT (sizeof settings / sizeof settings[0])
+_Static_assert(SETTING_COUNT <= 64, "setting_number promises places below 64");
+/* put_word and config_value_id write enums and ids as unsigned. */
+_Static_assert(sizeof(enum log_level) == sizeof(unsigned) && sizeof(uid_t) == sizeof(unsigned) &&
+                   sizeof(gid_t) == sizeof(unsigned),
+               "enums and ids are stored as unsigned");
+
+static const char *const section_names[] = {"", "mount", "backend", "table"};
+
+enum section section_from_name(struct span name)
+{
+    for (int i = SECTION_MOUNT; i <= SECTION_TABLE; i++)
+        if (span_equal(name, span_text(section_names[i])))
+            return (enum section)i;
+    return SECTION_NONE;
+}
+
+const char *section_name(enum section section)
+{
+    return section_names[section];
+}
+
+const char *config_key(size_t number, const char **ret_section)
+{
+    if (number >= SETTING_COUNT)
+        return NULL;
+    *ret_section = section_names[settings[number].section];
+    return settings[number].name;
+}
+
+const struct setting *setting_find(enum section section, const char *name)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        if (settings[i].section == section && strcmp(settings[i].name, name) == 0)
+            return &settings[i];
+    return NULL;
+}
+
+unsigned setting_number(const struct setting *setting)
+{
+    return (unsigned)(setting - settings);
+}
+
+bool setting_is_switch(const struct setting *setting)
+{
+    return setting->form == FORM_SWITCH;
+}
+
+char *path_below(const char *directory, const char *name)
+{
+    char *path = NULL;
+
+    if (name[0] == '/')
+        return strdup(name);
+    if (asprintf(&path, "%s%s%s", directory, strcmp(directory, "/") ? "/" : "", name) < 0)
+        return NULL;
+    return path;
+}
+
+static int put_text(const struct setting *setting, char **field, const char *text,
+                    const char *directory)
+{
+    char *copy;
+
+    if (setting->form == FORM_ATTRIBUTE && strcmp(text, "none") == 0) {
+        free(*field);
+        *field = NULL;
+        return 0;
+    }
+    copy = setting->form == FORM_PATH ? path_below(directory, text) : strdup(text);
+    if (!copy)
+        return -ENOMEM;
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+static int put_word(const struct setting *setting, void *field, const char *text, struct err *err)
+{
+    unsigned place;
+    int r = config_value_word(text, setting->words, &place, err);
+
+    if (r < 0)
+        return r;
+    if (setting->form == FORM_WORD_BOOL)
+        *(bool *)field = place == 1;
+    else
+        memcpy(field, &place, sizeof place);
+    return 0;
+}
+
+static int setting_put(const struct setting *setting, void *field, const char *text,
+                       const char *directory, struct err *err)
+{
+    switch (setting->form) {
+    case FORM_SIZE: return config_value_size(text, setting->least, setting->most, field, err);
+    case FORM_SECONDS: return config_value_seconds(text, field, err);
+    case FORM_ID: return config_value_id(text, field, err);
+    case FORM_MODE: return config_value_mode(text, field, err);
+    case FORM_SWITCH: return config_value_bool(text, field, err);
+    case FORM_WORD:
+    case FORM_WORD_BOOL: return put_word(setting, field, text, err);
+    case FORM_TEXT:
+    case FORM_PATH:
+    case FORM_ATTRIBUTE: return put_text(setting, field, text, directory);
+    }
+    return -EINVAL;
+}
+
+int setting_apply(const struct setting *setting, void *target, const char *text,
+                  const char *directory, struct err *err)
+{
+    struct err reason = {""};
+    int r;
+
+    if (!*text)
+        return err_set(err, EINVAL, "%s has no value", setting->name);
+    r = setting_put(setting, (char *)target + setting->field, text, directory, &reason);
+    if (r == -EINVAL)
+        return err_set(err, EINVAL, "%s: %s", setting->name, reason.text);
+    if (r < 0)
+        return r;
+    if (setting->has)
+        *(bool *)((char *)target + setting->has) = true;
+    return 0;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/item.h"
+#include "tests/check.h"
+
+static struct config *parsed(const char *text)
+{
+    struct config *config = NULL;
+    struct err err = {""};
+    int r = config_parse(span_text(text), "/etc/itemfs/mount.conf", &config, &err);
+
+    if (r < 0)
+        check_fail("%s gives %d: %s", text, r, err.text);
+    return config;
+}
+
+static void check_error(const char *text, const char *message)
+{
+    struct config *config = NULL;
+    struct err err = {""};
+
+    check_int(config_parse(span_text(text), "m.conf", &config, &err), -EINVAL);
+    check_text(span_text(err.text), message);
+    check(!config);
+    config_free(config);
+}
+
+static void defaults(void)
+{
+    struct config *config = parsed("");
+
+    check_int(config->cache_size, 32 << 20);
+    check(config->cache_ttl == 1 && config->rename_grace == 3);
+    check_int(config->umask, 022);
+    check_int(config->max_item_size, ITEM_SIZE_DEFAULT);
+    check_int(config->log_level, LOG_LEVEL_INFO);
+    check(!config->has_uid && !config->has_gid && !config->allow_other && !config->read_only);
+    check_int(config->backend_count, 1);
+    check_text(span_text(config->backends[0].name), "store");
+    check_text(span_text(config->backends[0].path), "/etc/itemfs/items.db");
+    check_int(config->table_count, 0);
+    config_free(config);
+}
+
+static void every_mount_key(void)
+{
+    struct config *config = parsed("[mount]\ncache_size = 2G\ncache_ttl: 0.25\nstate_dir = s\n"
+                                   "uid=0\ngid = 4294967294\numask = 077\nallow_other = on\r\n"
+                                   "read_only=yes\n  quiet = true ; why\nmax_item_size=1K\n"
+                                   "rename_grace = 0\nlog_level=debug");
+
+    check_int(config->cache_size, 2LL << 30);
+    check(config->cache_ttl == 0.25 && config->rename_grace == 0);
+    check_text(span_text(config->state_dir), "/etc/itemfs/s");
+    check(config->has_uid && config->uid == 0 && config->has_gid && config->gid == 4294967294u);
+    check_int(config->umask, 077);
+    check(config->allow_other && config->read_only && config->quiet);
+    check_int(config->max_item_size, 1024);
+    check_int(config->log_level, LOG_LEVEL_DEBUG);
+    config_free(config);
+}
+
+static void backends_and_tables(void)
+{
+    struct config *config = parsed("\xef\xbb\xbf"
+                                   "[backend a]\n[backend b-2]\ntype=sqlite\npath=/x/y.db\n"
+                                   "[ table  my table ] # note\nbackend = b-2\nkeys = tags\n"
+                                   "tag_rule = strict\nshow_keys = no\nformat = typed\n"
+                                   "ttl = expires at\nstream = off\n[table a]b]\nttl=none\n");
+    const struct table_config *table = config_table(config, span_text("my table"));
+
+    check_int(config->backend_count, 2);
+    check_text(span_text(config->backends[0].path), "/etc/itemfs/a.db");
+    check_text(span_text(config->backends[1].path), "/x/y.db");
+    check(table && config->table_count == 2);
+    check_text(span_text(table->backend), "b-2");
+    check(table->has_keys && table->keys == KEYS_TAGS && table->has_strict_tags &&
+          table->strict_tags && table->has_show_keys && !table->show_keys && table->has_format &&
+          table->format == FORMAT_TYPED && table->has_stream && !table->stream);
+    check_text(span_text(table->ttl), "expires at");
+    table = config_table(config, span_text("a]b"));
+    check(table && table->has_ttl && !table->ttl && !table->has_keys);
+    check(!config_table(config, span_text("a")));
+    config_free(config);
+}
+
+static void errors_name_the_line(void)
+{
+    check_error("cache_size = 1\n", "m.conf:1: \"cache_size\" stands before the first section");
+    check_error("[mount]\n\n# c\ncash = 1\n", "m.conf:4: no key \"cash\" in [mount]");
+    check_error("[mount]\npath = x\n", "m.conf:2: no key \"path\" in [mount]");
+    check_error("[mount]\nuid = 1\nuid = 1\n", "m.conf:3: uid is set twice");
+    check_error("[mount]\n[mount]\n", "m.conf:2: a second [mount]");
+    check_error("[mount x]\n", "m.conf:1: [mount] has no name");
+    check_error("[backend a]\n[backend a]\n", "m.conf:2: a second [backend a]");
+    check_error("[backend]\n",
+                "m.conf:1: a backend needs a name of letters, digits, \"-\" and \"_\"");
+    check_error("[backend a/b]\n",
+                "m.conf:1: a backend needs a name of letters, digits, \"-\" and \"_\"");
+    check_error("[table t]\n[table t]\n", "m.conf:2: a second [table t]");
+    check_error("[tables]\n", "m.conf:1: no section [tables]; there are [mount], [backend NAME], "
+                              "[table NAME]");
+    check_error("[mount\n", "m.conf:1: a section is written [NAME]");
+    check_error("[mount] x\n", "m.conf:1: a section is written [NAME]");
+    check_error("[mount]\nquiet\n",
+                "m.conf:2: the line is no [section], no \"key = value\" and no comment");
+    check_error("[mount]\nquiet =\n", "m.conf:2: quiet has no value");
+    check_error("[table t]\nstream = on\nbackend = x\n[mount]\n",
+                "m.conf:3: backend: there is no [backend x]");
+    check_error("[backend a]\npath=s\n[backend b]\npath=s\n",
+                "m.conf: backends a and b have the same path");
+}
+
+static void bad_values(void)
+{
+    static const struct {
+        const char *line, *reason;
+    } cases[] = {
+        {"cache_size = 12X",
+         "cache_size: \"12X\" is no size; write bytes, or a number with K, M or G"},
+        {"cache_size = -1",
+         "cache_size: \"-1\" is no size; write bytes, or a number with K, M or G"},
+        {"cache_size = K", "cache_size: \"K\" is no size; write bytes, or a number with K, M or G"},
+        {"cache_size = 99999999999999999999G",
+         "cache_size: \"99999999999999999999G\" is too large; the most is 1099511627776 bytes"},
+        {"max_item_size = 513M",
+         "max_item_size: \"513M\" is too large; the most is 536870912 bytes"},
+        {"max_item_size = 0", "max_item_size: \"0\" is too small; the least is 1 bytes"},
+        {"cache_ttl = 1e3", "cache_ttl: \"1e3\" is no number of seconds"},
+        {"cache_ttl = 1.", "cache_ttl: \"1.\" is no number of seconds"},
+        {"cache_ttl = 31536001", "cache_ttl: \"31536001\" seconds are more than a year"},
+        {"uid = root", "uid: \"root\" is no user or group number"},
+        {"uid = 4294967295", "uid: \"4294967295\" is no user or group number"},
+        {"umask = 0888", "umask: \"0888\" is no octal number up to 777"},
+        {"umask = 1000", "umask: \"1000\" is no octal number up to 777"},
+        {"quiet = maybe", "quiet: \"maybe\" is neither yes nor no"},
+        {"log_level = all",
+         "log_level: \"all\" is not known here; known: error, warning, info, debug"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256], message[256];
+
+        snprintf(text, sizeof text, "[mount]\n%s\n", cases[i].line);
+        snprintf(message, sizeof message, "m.conf:2: %s", cases[i].reason);
+        check_error(text, message);
+    }
+    check_error("[backend a]\ntype = mysql\n",
+                "m.conf:2: type: \"mysql\" is not known here; known: sqlite");
+    check_error("[table t]\nkeys = tag\n",
+                "m.conf:2: keys: \"tag\" is not known here; known: plain, tags");
+}
+
+/* Lines that inih would cut or stop at are refused as a whole. */
+static void bad_lines(void)
+{
+    cleanup(buf_release) struct buf text;
+    struct config *config = NULL;
+    struct err err = {""};
+
+    buf_init(&text, 4096);
+    buf_add_text(&text, "[mount]\n#");
+    while (text.len < 8 + 1023)
+        buf_add_char(&text, 'x');
+    buf_add_text(&text, "\nuid = 5\n");
+    check_int(config_parse(buf_span(&text), "m.conf", &config, &err), 0);
+    check(config && config->uid == 5);
+    config_free(config);
+    config = NULL;
+    buf_splice(&text, 9, 0, span_text("y"));
+    check_int(config_parse(buf_span(&text), "m.conf", &config, &err), -EINVAL);
+    check_text(span_text(err.text), "m.conf:2: the line is longer than 1023 bytes");
+    err_clear(&err);
+    check_int(config_parse(span_of("[mount]\nuid\0 = 1\n", 17), "m.conf", &config, &err), -EINVAL);
+    check_text(span_text(err.text), "m.conf:2: the line holds a NUL byte");
+}
+
+/* Every line of the example parses when it is switched on, and it names every key. */
+static void example(void)
+{
+    cleanup(buf_release) struct buf text;
+    FILE *file = fopen(TEST_DATA "/../mount.conf.example", "r");
+    size_t lines[64] = {0}, known = 0;
+    const char *section, *name;
+    char line[1024], current[64] = "";
+
+    check(file != NULL);
+    buf_init(&text, 1 << 16);
+    while (file && fgets(line, sizeof line, file)) {
+        char *body = line[0] == '#' && line[1] != ' ' && line[1] != '\n' ? line + 1 : line;
+
+        buf_add_text(&text, body);
+        sscanf(body, "[%63[a-z]", current);
+        for (size_t i = 0; (name = config_key(i, &section)); i++)
+            if (body[0] != '#' && strncmp(body, name, strlen(name)) == 0 &&
+                strncmp(body + strlen(name), " = ", 3) == 0 && strcmp(section, current) == 0)
+                lines[i]++;
+    }
+    if (file)
+        fclose(file);
+    for (; (name = config_key(known, &section)); known++)
+        if (lines[known] != 1)
+            check_fail("the example has %zu lines for %s in [%s]", lines[known], name, section);
+    check_int(known, 21);
+    check(!buf_error(&text));
+    config_free(parsed(text.data));
+}
+
+static void options(void)
+{
+    struct config *config = parsed("");
+    struct err err = {""};
+
+    check_int(config_option(config, "uid=1000", &err), 0);
+    check(config->has_uid && config->uid == 1000);
+    check_int(config_option(config, "ro", &err), 0);
+    check(config->read_only);
+    check_int(config_option(config, "allow_other", &err), 0);
+    check(config->allow_other);
+    check_int(config_option(config, "cache_size=64M", &err), 0);
+    check_int(config->cache_size, 64 << 20);
+    check_int(config_option(config, "state_dir=/a/b", &err), 0);
+    check_text(span_text(config->state_dir), "/a/b");
+    check_int(config_option(config, "rw", &err), 1);
+    check_int(config_option(config, "max_read=4096", &err), 1);
+    check_text(span_text(err.text), "");
+    check_int(config_option(config, "uid", &err), -EINVAL);
+    check_text(span_text(err.text), "uid has no value");
+    err_clear(&err);
+    check_int(config_option(config, "cache_size=much", &err), -EINVAL);
+    check_text(span_text(err.text),
+               "cache_size: \"much\" is no size; write bytes, or a number with K, M or G");
+    config_free(config);
+}
+
+static void check_source(const char *source, int want, const char *message)
+{
+    struct config *config = NULL;
+    struct err err = {""};
+
+    check_int(config_from_source(source, &config, &err), want);
+    check_text(span_text(err.text), message);
+    config_free(config);
+}
+
+static void sources(void)
+{
+    char directory[] = "/tmp/test_config.XXXXXX", path[64], want[128];
+    struct config *config = NULL;
+    struct err err = {""};
+    FILE *file;
+
+    check(mkdtemp(directory) && chdir(directory) == 0);
+    check_source("", -EINVAL, "the source is empty");
+    check_source(".", -EOPNOTSUPP, ". is a folder; only embedded stores can be opened");
+    check_source("absent/", -EOPNOTSUPP, "absent/ is a folder; only embedded stores can be opened");
+    check_source("dynamodb:eu-central-1", -EOPNOTSUPP,
+                 "dynamodb:eu-central-1: only embedded stores can be opened");
+    check_source("no.conf", -ENOENT, "no.conf: No such file or directory");
+    check_int(config_from_source("new.db", &config, &err), 0);
+    snprintf(want, sizeof want, "%s/new.db", directory);
+    check_text(span_text(config->backends[0].path), want);
+    check_text(span_text(config->backends[0].name), "store");
+    config_free(config);
+
+    snprintf(path, sizeof path, "%s/a.conf", directory);
+    file = fopen(path, "w");
+    check(file && fputs("[backend x]\npath = d/x.db\n[mount]\nuid = me\n", file) >= 0);
+    fclose(file);
+    check_source("a.conf", -EINVAL, "a.conf:4: uid: \"me\" is no user or group number");
+    file = fopen(path, "w");
+    check(file && fputs("[backend x]\npath = d/x.db\n", file) >= 0);
+    fclose(file);
+    config = NULL;
+    check_int(config_from_source("a.conf", &config, &err), 0);
+    snprintf(want, sizeof want, "%s/d/x.db", directory);
+    check_text(span_text(config->backends[0].path), want);
+    config_free(config);
+    unlink(path);
+    check(chdir("/") == 0 && rmdir(directory) == 0);
+}
+
+static void state_directories(void)
+{
+    struct config *config;
+
+    setenv("XDG_STATE_HOME", "/x/state", 1);
+    config = parsed("");
+    check_text(span_text(config->state_dir), "/x/state/itemfs");
+    config_free(config);
+    unsetenv("XDG_STATE_HOME");
+    setenv("HOME", "/home/ada", 1);
+    config = parsed("");
+    check_text(span_text(config->state_dir),
+               geteuid() == 0 ? "/var/lib/itemfs" : "/home/ada/.local/state/itemfs");
+    config_free(config);
+}
+
+static void applying(void)
+{
+    struct config *config = parsed("[table a]\nkeys=plain\nttl=none\nformat=typed\nstream=off\n"
+                                   "[table b]\nttl=gone\ntag_rule=strict\nshow_keys=yes\n");
+    struct table *a = table_new_default(span_text("a"));
+    struct table *b = table_new_default(span_text("b"));
+    struct table *c = table_new_default(span_text("c"));
+
+    config_apply(config, a);
+    check(a->keys == KEYS_PLAIN && a->show_keys && !a->ttl_attribute && !a->stream);
+    check_int(a->format, FORMAT_TYPED);
+    config_apply(config, b);
+    check(b->keys == KEYS_TAGS && b->strict_tags && b->show_keys && b->stream);
+    check_text(span_text(b->ttl_attribute), "gone");
+    config_apply(config, c);
+    check_text(span_text(c->ttl_attribute), TABLE_TTL_DEFAULT);
+    table_free(a);
+    table_free(b);
+    table_free(c);
+    config_free(config);
+}
+
+CHECK_MAIN(CHECK_TEST(defaults), CHECK_TEST(every_mount_key), CHECK_TEST(backends_and_tables),
+           CHECK_TEST(errors_name_the_line), CHECK_TEST(bad_values), CHECK_TEST(bad_lines),
+           CHECK_TEST(example), CHECK_TEST(options), CHECK_TEST(sources),
+           CHECK_TEST(state_directories), CHECK_TEST(applying))
