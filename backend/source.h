@@ -12,7 +12,15 @@ struct source {
     size_t count;
 };
 
-/* Opens every backend; CREATE makes absent stores. CONFIG must outlive the source. */
+/*
+ * Opens every backend; CREATE makes absent stores. CONFIG must outlive the source.
+ *
+ * What [table NAME] says of keys, ttl and stream is a setting of the backend: where a table has
+ * another one it is changed (backend_alter_table), here for all tables that are there, below for
+ * those made later. A read-only source changes nothing, and then the backend's setting stands.
+ * A setting that a table cannot have (tag keys where the key is a number) is -EINVAL, except in
+ * source_tables, where that table keeps its own.
+ */
 int source_open(const struct config *config, bool create, struct source **ret_source,
                 struct err *err);
 void source_close(struct source *source); /* accepts NULL */

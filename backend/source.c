@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/sqlite/sqlite.h"
+#include "base/cleanup.h"
+
+/* ---- settings ---- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool kept_settings_equal(const struct table *a, const struct table *b)
+{
+    return a->keys == b->keys && a->stream == b->stream &&
+           same_text(a->ttl_attribute, b->ttl_attribute);
+}
+
+/* Gives TABLE back the settings that the backend keeps for it. */
+static void keep_settings(const struct table_config *settings, struct table *table,
+                          struct table *kept)
+{
+    char *attribute = table->ttl_attribute;
+
+    table->ttl_attribute = kept->ttl_attribute;
+    kept->ttl_attribute = attribute;
+    table->keys = kept->keys;
+    table->stream = kept->stream;
+    if (!settings->has_show_keys)
+        table->show_keys = kept->show_keys;
+}
+
+/* Applies the configuration to TABLE, as BACKEND described it. On failure the table still has what
+ * the backend keeps, so that a caller may go on with it. */
+static int settle(const struct source *source, struct backend *backend, struct table *table,
+                  struct err *err)
+{
+    const struct table_config *settings = config_table(source->config, span_text(table->name));
+    struct table *kept;
+    int r = 0;
+
+    if (!settings)
+        return 0;
+    kept = table_copy(table);
+    if (!kept)
+        return err_set(err, ENOMEM, "no memory");
+    config_apply(source->config, table);
+    if (!kept_settings_equal(table, kept)) {
+        if (!source->config->read_only)
+            r = backend_alter_table(backend, table, err);
+        if (r < 0 || source->config->read_only)
+            keep_settings(settings, table, kept);
+    }
+    table_free(kept);
+    return r;
+}
+
+/* ---- one table ---- */
+
+/* The place of the backend that [table NAME] names, or source->count. */
+static size_t configured_place(const struct source *source, struct span name)
+{
+    const struct table_config *settings = config_table(source->config, name);
+
+    if (!settings || !settings->backend)
+        return source->count;
+    for (size_t i = 0; i < source->count; i++)
+        if (strcmp(source->config->backends[i].name, settings->backend) == 0)
+            return i;
+    return source->count;
+}
+
+struct backend *source_backend_for(struct source *source, struct span name)
+{
+    size_t place = configured_place(source, name);
+
+    return source->backends[place < source->count ? place : 0];
+}
+
+static int describe(struct source *source, size_t place, struct span name,
+                    struct backend **ret_backend, struct table **ret_table, struct err *err)
+{
+    struct table *table;
+    int r = backend_describe(source->backends[place], name, &table, err);
+
+    if (r < 0)
+        return r;
+    r = settle(source, source->backends[place], table, err);
+    if (r < 0) {
+        table_free(table);
+        return r;
+    }
+    *ret_backend = source->backends[place];
+    *ret_table = table;
+    return 0;
+}
+
+int source_table(struct source *source, struct span name, struct backend **ret_backend,
+                 struct table **ret_table, struct err *err)
+{
+    size_t first = configured_place(source, name);
+    struct err own = {""};
+    int r = -ENOENT;
+
+    if (first < source->count)
+        r = describe(source, first, name, ret_backend, ret_table, &own);
+    for (size_t i = 0; r == -ENOENT && i < source->count; i++) {
+        err_clear(&own);
+        if (i != first)
+            r = describe(source, i, name, ret_backend, ret_table, &own);
+    }
+    if (r == -ENOENT)
+        return err_set(err, ENOENT, "there is no table \"%.*s\"", (int)name.len,
+                       name.len ? name.data : "");
+    return r < 0 ? err_set(err, -r, "%s", err_text(&own, r)) : 0;
+}
+
+/* ---- all tables ---- */
+
+struct found {
+    struct table *table;
+    size_t place;
+    size_t rank; /* 0: where the configuration wants it; else by place */
+};
+
+struct collection {
+    const struct source *source;
+    size_t place;
+    struct found *items;
+    size_t count;
+};
+
+static int collect(void *context, const struct table *table)
+{
+    struct collection *all = context;
+    struct found *items = reallocarray(all->items, all->count + 1, sizeof *items);
+    struct table *copy = items ? table_copy(table) : NULL;
+    size_t wanted;
+
+    if (items)
+        all->items = items;
+    if (!copy)
+        return -ENOMEM;
+    wanted = configured_place(all->source, span_text(table->name));
+    items[all->count++] = (struct found){
+        .table = copy,
+        .place = all->place,
+        .rank = wanted == all->place ? 0 : all->place + 1,
+    };
+    return 0;
+}
+
+static int compare_found(const void *left, const void *right)
+{
+    const struct found *a = left, *b = right;
+    int order = strcmp(a->table->name, b->table->name);
+
+    return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static int tell(struct source *source, struct collection *all, bool strict, table_fn each,
+                void *context, struct err *err)
+{
+    const char *before = NULL;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < all->count; i++) {
+        struct found *found = &all->items[i];
+
+        if (before && strcmp(before, found->table->name) == 0)
+            continue;
+        before = found->table->name;
+        r = settle(source, source->backends[found->place], found->table, strict ? err : NULL);
+        if (r == 0 || !strict)
+            r = each(context, found->table);
+    }
+    return r;
+}
+
+/* STRICT: a setting that a backend refuses is an error; else its own stands. */
+static int walk_tables(struct source *source, bool strict, table_fn each, void *context,
+                       struct err *err)
+{
+    struct collection all = {.source = source};
+    int r = 0;
+
+    for (; r == 0 && all.place < source->count; all.place++)
+        r = backend_tables(source->backends[all.place], collect, &all, err);
+    if (all.count)
+        qsort(all.items, all.count, sizeof *all.items, compare_found);
+    if (r == 0)
+        r = tell(source, &all, strict, each, context, err);
+    for (size_t i = 0; i < all.count; i++)
+        table_free(all.items[i].table);
+    free(all.items);
+    return r == -ENOMEM ? err_set(err, ENOMEM, "no memory") : r;
+}
+
+int source_tables(struct source *source, table_fn each, void *context, struct err *err)
+{
+    return walk_tables(source, false, each, context, err);
+}
+
+/* ---- opening ---- */
+
+static int open_backend(const struct config *config, const struct backend_config *settings,
+                        bool create, struct backend **ret_backend, struct err *err)
+{
+    struct sqlite_options options = {
+        .create = create && !config->read_only,
+        .read_only = config->read_only,
+        .max_item_size = config->max_item_size,
+    };
+
+    switch (settings->type) {
+    case BACKEND_TYPE_SQLITE: return sqlite_open(settings->path, &options, ret_backend, err);
+    }
+    return err_set(err, EOPNOTSUPP, "backend %s has an unknown type", settings->name);
+}
+
+static int ignore_table(void *context, const struct table *table)
+{
+    (void)context;
+    (void)table;
+    return 0;
+}
+
+int source_open(const struct config *config, bool create, struct source **ret_source,
+                struct err *err)
+{
+    struct source *source = calloc(1, sizeof *source);
+    int r = 0;
+
+    if (source)
+        source->backends = calloc(config->backend_count, sizeof(struct backend *));
+    if (!source || !source->backends) {
+        source_close(source);
+        return err_set(err, ENOMEM, "no memory");
+    }
+    source->config = config;
+    while (r == 0 && source->count < config->backend_count) {
+        r = open_backend(config, &config->backends[source->count], create,
+                         &source->backends[source->count], err);
+        source->count += r == 0;
+    }
+    if (r == 0)
+        r = walk_tables(source, true, ignore_table, NULL, err);
+    if (r < 0) {
+        source_close(source);
+        return r;
+    }
+    *ret_source = source;
+    return 0;
+}
+
+void source_close(struct source *source)
+{
+    if (!source)
+        return;
+    for (size_t i = 0; i < source->count; i++)
+        backend_close(source->backends[i]);
+    free(source->backends);
+    free(source);
+}
