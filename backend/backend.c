@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The wrappers between callers and a backend's operations: preconditions, counters, and a sentence
+ * for every failure. A walk's callback may end it with a value of its own, which passes through.
+ */
+#include "backend/backend.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "backend/check.h"
+#include "base/clock.h"
+
+struct timer {
+    _Atomic uint64_t *calls, *errors, *ns;
+    int64_t begin;
+};
+
+static struct timer read_begin(struct backend *backend)
+{
+    struct backend_counters *counters = &backend->counters;
+    return (struct timer){&counters->reads, &counters->read_errors, &counters->read_ns,
+                          clock_steady_ns()};
+}
+
+static struct timer write_begin(struct backend *backend)
+{
+    struct backend_counters *counters = &backend->counters;
+    return (struct timer){&counters->writes, &counters->write_errors, &counters->write_ns,
+                          clock_steady_ns()};
+}
+
+/* Counts the call; sees to it that a failure has a sentence. "Not there" is an answer, no error. */
+static int timer_end(struct timer timer, int code, struct err *err)
+{
+    *timer.ns += (uint64_t)(clock_steady_ns() - timer.begin);
+    ++*timer.calls;
+    if (code >= 0)
+        return code;
+    if (code != -ENOENT)
+        ++*timer.errors;
+    return err_set(err, -code, "%s", err_text(NULL, code));
+}
+
+void backend_close(struct backend *backend)
+{
+    if (backend)
+        backend->ops->close(backend);
+}
+
+bool backend_can(const struct backend *backend, enum backend_capability capability)
+{
+    return (backend->ops->capabilities & (unsigned)capability) != 0;
+}
+
+static int need(const struct backend *backend, enum backend_capability capability, const char *what,
+                struct err *err)
+{
+    if (backend_can(backend, capability))
+        return 0;
+    return err_set(err, EOPNOTSUPP, "the %s backend has no %s", backend->ops->kind, what);
+}
+
+int backend_tables(struct backend *backend, table_fn each, void *context, struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    return timer_end(timer, backend->ops->tables(backend, each, context, err), err);
+}
+
+struct wanted_table {
+    struct span name;
+    struct table *found;
+};
+
+static int describe_each(void *context, const struct table *table)
+{
+    struct wanted_table *wanted = context;
+
+    if (!span_equal(span_text(table->name), wanted->name))
+        return 0;
+    wanted->found = table_copy(table);
+    return wanted->found ? 1 : -ENOMEM;
+}
+
+int backend_describe(struct backend *backend, struct span name, struct table **ret_table,
+                     struct err *err)
+{
+    struct wanted_table wanted = {name, NULL};
+    int code = backend_tables(backend, describe_each, &wanted, err);
+
+    if (code < 0)
+        return code;
+    if (!wanted.found)
+        return err_set(err, ENOENT, "there is no table %.*s", (int)name.len, name.data);
+    *ret_table = wanted.found;
+    return 0;
+}
+
+int backend_create_table(struct backend *backend, const struct table *table, struct err *err)
+{
+    struct timer timer = write_begin(backend);
+    int code = table_check(table, err);
+
+    if (code == 0)
+        code = backend->ops->create_table(backend, table, err);
+    return timer_end(timer, code, err);
+}
+
+int backend_drop_table(struct backend *backend, const struct table *table, bool force,
+                       struct err *err)
+{
+    struct timer timer = write_begin(backend);
+    return timer_end(timer, backend->ops->drop_table(backend, table, force, err), err);
+}
+
+int backend_alter_table(struct backend *backend, const struct table *table, struct err *err)
+{
+    struct timer timer = write_begin(backend);
+    int code = table_check(table, err);
+
+    if (code == 0)
+        code = backend->ops->alter_table(backend, table, err);
+    return timer_end(timer, code, err);
+}
+
+int backend_get(struct backend *backend, const struct table *table, struct key key,
+                struct item_meta *ret_meta, struct buf *body, struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = check_key(table, key, err);
+
+    if (code == 0)
+        code = backend->ops->get(backend, table, key, ret_meta, body, err);
+    return timer_end(timer, code, err);
+}
+
+int backend_walk(struct backend *backend, const struct table *table, const struct walk *walk,
+                 record_fn each, void *context, struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = 0;
+
+    if (walk->in_partition && !table_sorted(table))
+        code = err_set(err, EINVAL, "table %s has no partitions", table->name);
+    if (code == 0)
+        code = backend->ops->walk(backend, table, walk, each, context, err);
+    return timer_end(timer, code, err);
+}
+
+static int check_query(const struct table *table, const struct query *query, struct err *err)
+{
+    const struct key_attribute *partition =
+        query->index ? &query->index->partition : &table->partition;
+    const struct key_attribute *sort = query->index ? &query->index->sort : &table->sort;
+    int code = check_part(partition->type, query->partition, "partition key", err);
+
+    if (code == 0 && !sort->name && (query->has_from || query->has_to))
+        code = err_set(err, EINVAL, "%s has no sort key to bound",
+                       query->index ? query->index->name : table->name);
+    if (code == 0 && query->has_from)
+        code = check_part(sort->type, query->from, "lower bound", err);
+    if (code == 0 && query->has_to)
+        code = check_part(sort->type, query->to, "upper bound", err);
+    return code;
+}
+
+int backend_query(struct backend *backend, const struct table *table, const struct query *query,
+                  record_fn each, void *context, struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = check_query(table, query, err);
+
+    if (code == 0)
+        code = backend->ops->query(backend, table, query, each, context, err);
+    return timer_end(timer, code, err);
+}
+
+int backend_partitions(struct backend *backend, const struct table *table, struct span after,
+                       size_t limit, partition_fn each, void *context, struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = 0;
+
+    if (!table_sorted(table))
+        code = err_set(err, EINVAL, "table %s has no partitions", table->name);
+    if (code == 0)
+        code = backend->ops->partitions(backend, table, after, limit, each, context, err);
+    return timer_end(timer, code, err);
+}
+
+int backend_partition(struct backend *backend, const struct table *table, struct span partition,
+                      uint64_t *ret_items, int64_t *ret_changed_ns, struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = check_part(table->partition.type, partition, "partition key", err);
+
+    if (code == 0)
+        code = backend->ops->partition(backend, table, partition, ret_items, ret_changed_ns, err);
+    return timer_end(timer, code, err);
+}
+
+int backend_write(struct backend *backend, struct action *actions, size_t count, unsigned flags,
+                  struct err *err)
+{
+    struct timer timer = write_begin(backend);
+    int code = 0;
+
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = check_action(backend, &actions[i], err);
+    if (code == 0)
+        code = backend->ops->write(backend, actions, count, flags, err);
+    assert(code <= 0);
+    return timer_end(timer, code, err);
+}
+
+int backend_sync(struct backend *backend, struct err *err)
+{
+    struct timer timer = write_begin(backend);
+    return timer_end(timer, backend->ops->sync(backend, err), err);
+}
+
+int backend_scratch_list(struct backend *backend, const struct table *table, struct span partition,
+                         uint64_t parent, scratch_fn each, void *context, struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = need(backend, BACKEND_SCRATCH, "scratch files", err);
+
+    if (code == 0)
+        code = backend->ops->scratch_list(backend, table, partition, parent, each, context, err);
+    return timer_end(timer, code, err);
+}
+
+int backend_scratch_find(struct backend *backend, const struct table *table, struct span partition,
+                         uint64_t parent, struct span name, scratch_fn each, void *context,
+                         struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = need(backend, BACKEND_SCRATCH, "scratch files", err);
+
+    if (code == 0)
+        code =
+            backend->ops->scratch_find(backend, table, partition, parent, name, each, context, err);
+    return timer_end(timer, code, err);
+}
+
+int backend_scratch_read(struct backend *backend, uint64_t id, struct buf *body, struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = need(backend, BACKEND_SCRATCH, "scratch files", err);
+
+    if (code == 0)
+        code = backend->ops->scratch_read(backend, id, body, err);
+    return timer_end(timer, code, err);
+}
+
+int backend_draft_list(struct backend *backend, struct span table, draft_fn each, void *context,
+                       struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    return timer_end(timer, backend->ops->draft_list(backend, table, each, context, err), err);
+}
+
+int backend_draft_read(struct backend *backend, uint64_t id, struct buf *body, struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    return timer_end(timer, backend->ops->draft_read(backend, id, body, err), err);
+}
+
+int backend_poll(struct backend *backend, bool *ret_changed, struct err *err)
+{
+    int code = need(backend, BACKEND_LOG, "change log", err);
+    return code ? code : backend->ops->poll(backend, ret_changed, err);
+}
+
+int backend_log_position(struct backend *backend, uint64_t *ret_sequence, struct err *err)
+{
+    int code = need(backend, BACKEND_LOG, "change log", err);
+    return code ? code : backend->ops->log_position(backend, ret_sequence, err);
+}
+
+int backend_log(struct backend *backend, uint64_t after, size_t limit, log_fn each, void *context,
+                struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = need(backend, BACKEND_LOG, "change log", err);
+
+    if (code == 0)
+        code = backend->ops->log(backend, after, limit, each, context, err);
+    return timer_end(timer, code, err);
+}
+
+int backend_change_id(struct backend *backend, uint64_t sequence, char ret_id[33])
+{
+    return backend->ops->change_id(backend, sequence, ret_id);
+}
+
+int backend_maintain(struct backend *backend, int64_t *ret_next_ns, struct err *err)
+{
+    return backend->ops->maintain(backend, ret_next_ns, err);
+}
+
+int backend_statfs(struct backend *backend, struct statvfs *ret_stat, struct err *err)
+{
+    return backend->ops->statfs(backend, ret_stat, err);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Checkpoints: moving the log's pages into the main file. Maintenance does it beside the writer;
+ * when writing goes on without a pause, the log would never be empty at the end of such a one and
+ * grow for ever, so past STORE_WAL_MAX_PAGES the writer stops for one itself. A reader's
+ * transaction that stays open can keep the log from starting anew: then it is tried again every 4
+ * MiB.
+ */
+#include "backend/sqlite/store.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define KEEP_PAGES 1000
+#define RETRY_PAGES 1024
+#define WAIT_FOR_READERS_NS (100 * NS_PER_S / 1000)
+
+int checkpoint_keep(struct store *store, struct err *err)
+{
+    unsigned pages = store->wal_pages;
+    unsigned fresh = pages >= store->kept_pages ? pages - store->kept_pages : pages;
+
+    if (fresh < KEEP_PAGES)
+        return 0;
+    scoped_lock(&store->checkpoint_lock);
+    int rc =
+        sqlite3_wal_checkpoint_v2(store->keeper->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    store->kept_pages = pages;
+    if (rc == SQLITE_OK || (rc & 0xff) == SQLITE_BUSY) /* another process is at it */
+        return 0;
+    return conn_fail(store->keeper, rc, err, "checkpoint");
+}
+
+void checkpoint_bound(struct store *store)
+{
+    unsigned pages = store->wal_pages;
+
+    if (pages < STORE_WAL_MAX_PAGES) {
+        store->wal_tried = 0;
+        return;
+    }
+    if (store->wal_tried && pages < store->wal_tried + RETRY_PAGES)
+        return;
+    scoped_lock(&store->checkpoint_lock);
+    store->writer->busy_until_ns = clock_steady_ns() + WAIT_FOR_READERS_NS;
+    /* A failure, too, is tried again; a full disk shows at the next commit. */
+    sqlite3_wal_checkpoint_v2(store->writer->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+    store->writer->busy_until_ns = 0;
+    store->wal_tried = pages;
+}
