@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: MIT
+"""Many processes at once: readers during writes, lockers, listings during deletions, mmap."""
+
+import json
+import mmap
+import os
+import random
+import threading
+import time
+import unittest
+
+from harness import LONG, MountedTest
+
+SECONDS = 30 if LONG else 3
+
+
+def processes(count, work):
+    """Runs WORK(number) in COUNT processes; the list of what failed."""
+    pids = []
+    for number in range(count):
+        read_end, write_end = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(read_end)
+            try:
+                work(number)
+                os._exit(0)
+            except BaseException as error:  # everything must end up with the parent
+                os.write(write_end, repr(error)[:4000].encode())
+                os._exit(1)
+        os.close(write_end)
+        pids.append((pid, read_end))
+    failures = []
+    for pid, read_end in pids:
+        with open(read_end, "rb") as pipe:
+            text = pipe.read().decode()
+        _, status = os.waitpid(pid, 0)
+        if status:
+            failures.append(text or f"status {status}")
+    return failures
+
+
+class ManyProcesses(MountedTest):
+    def until(self):
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            yield
+
+    def test_hard_reads_during_writes(self):
+        # Each body says its own length and a sum over it: half of one is noticed.
+        def body(seed):
+            pad = chr(97 + seed % 26) * (seed * 37 % 9000)
+            return json.dumps({"length": len(pad), "pad": pad, "first": pad[:1]}).encode()
+
+        for number in range(20):
+            self.write(f"k{number}.json", body(number))
+
+        def work(number):
+            chance = random.Random(number)
+            for _ in self.until():
+                name = f"k{chance.randrange(20)}.json"
+                if number < 4:
+                    # By rename: an item being written in place shows as it stands, here.
+                    tmp = f".{name}.{number}"
+                    self.write(tmp, body(chance.randrange(1000)))
+                    os.rename(self.path(tmp), self.path(name))
+                else:
+                    text = self.read(name)
+                    item = json.loads(text)
+                    if item["length"] != len(item["pad"]) or set(item["pad"]) - {item["first"]}:
+                        raise AssertionError(f"half an item: {text[:100]}")
+                    if chance.randrange(50) == 0:
+                        found = [n for n in os.listdir(self.dir) if n.startswith("k")]
+                        if len(found) != 20:
+                            raise AssertionError(f"a listing shows {len(found)} of 20: {found}")
+        self.assertEqual([], processes(8, work))
+        for number in range(20):
+            json.loads(self.read(f"k{number}.json"))
+            self.assertStored(f"k{number}", self.read(f"k{number}.json"))
+
+    def test_writers_on_items_of_their_own(self):
+        def work(number):
+            for turn in range(100):
+                self.write(f"p{number}.json", f'{{"turn": {turn}}}')
+                if self.read(f"p{number}.json") != f'{{"turn": {turn}}}'.encode():
+                    raise AssertionError("another's text")
+        self.assertEqual([], processes(8, work))
+        got = self.store.changes(self.table)
+        for number in range(8):
+            self.assertStored(f"p{number}", '{"turn": 99}')
+            own = [change for change in got if change.endswith(f" p{number}")]
+            self.assertEqual([f"INSERT p{number}"] + [f"MODIFY p{number}"] * 99, own)
+
+    def test_counter_under_flock(self):
+        import fcntl
+        self.write("n.json", '{"n": 0}')
+
+        def work(_):
+            for _ in range(50):
+                with open(self.path("lock"), "w") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    value = json.loads(self.read("n.json"))["n"]
+                    self.write("n.json", json.dumps({"n": value + 1}))
+        self.assertEqual([], processes(8, work))
+        self.assertBoth("n.json", '{"n": 400}')
+
+    def test_counter_under_posix_locks_on_the_item(self):
+        import fcntl
+        self.write("n.json", '{"n": 0}')
+
+        def work(_):
+            for _ in range(50):
+                with open(self.path("n.json"), "r+b", buffering=0) as file:
+                    fcntl.lockf(file, fcntl.LOCK_EX)
+                    value = json.loads(file.read())["n"]
+                    text = json.dumps({"n": value + 1}).encode()
+                    os.pwrite(file.fileno(), text, 0)
+                    os.fsync(file.fileno())
+                    fcntl.lockf(file, fcntl.LOCK_UN)
+        self.assertEqual([], processes(4, work))
+        self.assertBoth("n.json", '{"n": 200}')
+
+    def test_exclusive_creates_have_one_winner(self):
+        for turn in range(20):
+            def work(number):
+                try:
+                    fd = os.open(self.path(f"t{turn}.json"), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+                except FileExistsError:
+                    return
+                os.write(fd, b'{"winner": %d}' % number)
+                os.close(fd)
+                raise AssertionError("won")
+            self.assertEqual(["AssertionError('won')"], processes(4, work))
+        self.assertEqual(20, len(self.store.changes(self.table)))
+
+    def test_listings_during_changes(self):
+        # What stays is in every listing exactly once.
+        for number in range(300):
+            self.write(f"stay{number}.json", "{}")
+
+        def work(number):
+            for turn, _ in enumerate(self.until()):
+                if number < 2:
+                    name = self.path(f"x{number}-{turn % 50}.json")
+                    self.write(name, "{}")
+                    if turn % 2:
+                        os.unlink(name)
+                else:
+                    names = os.listdir(self.dir)
+                    stay = [name for name in names if name.startswith("stay")]
+                    if len(stay) != 300 or len(set(names)) != len(names):
+                        raise AssertionError(f"{len(stay)} of 300, {len(names) - len(set(names))} twice")
+        self.assertEqual([], processes(4, work))
+
+    def test_removal_while_listing(self):
+        for number in range(2000):
+            self.write(f"k{number}.json", "{}")
+        with os.scandir(self.dir) as entries:
+            for entry in entries:
+                os.unlink(entry.path)
+        self.assertEqual([], self.names())
+        self.assertEqual({}, self.store.bodies(self.table))
+
+    def test_two_removers_of_one_tree(self):
+        for number in range(1000):
+            self.write(f"k{number}.json", "{}")
+        self.sh("rm -rf k*.json & find . -name '*.json' -delete 2>/dev/null || true; wait")
+        self.assertEqual([], self.names())
+
+    def test_seeking_in_a_directory(self):
+        import ctypes
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.opendir.restype = ctypes.c_void_p
+        libc.readdir.restype = ctypes.c_void_p
+        libc.readdir.argtypes = libc.telldir.argtypes = libc.rewinddir.argtypes = [ctypes.c_void_p]
+        libc.closedir.argtypes = [ctypes.c_void_p]
+        libc.telldir.restype = ctypes.c_long
+        libc.seekdir.argtypes = [ctypes.c_void_p, ctypes.c_long]
+        for number in range(500):
+            self.write(f"k{number}.json", "{}")
+        stream = libc.opendir(self.dir.encode())
+
+        def step():
+            entry = libc.readdir(stream)
+            return ctypes.string_at(entry + 19) if entry else None
+        order = []
+        while True:
+            place = libc.telldir(stream)
+            name = step()
+            if name is None:
+                break
+            order.append((place, name))
+        self.assertEqual(502, len(order))
+        for place, name in random.Random(1).sample(order, 100):
+            libc.seekdir(stream, place)
+            self.assertEqual(name, step())
+        os.unlink(self.path("k7.json"))
+        for place, name in order[::50]:
+            libc.seekdir(stream, place)
+            got = step()
+            if name != b"k7.json":
+                self.assertEqual(name, got)
+        libc.closedir(stream)
+
+    def test_mapped_readers(self):
+        body = b'{"v": "' + b"m" * 50_000 + b'"}'
+        self.write("a.json", body)
+        with open(self.path("a.json"), "rb") as file, \
+                mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
+            self.assertEqual(body, memory[:])
+            self.write("tmp", b'{"v": 2}')
+            os.rename(self.path("tmp"), self.path("a.json"))
+            with open(self.path("a.json"), "rb") as new, \
+                    mmap.mmap(new.fileno(), 0, prot=mmap.PROT_READ) as fresh:
+                self.assertEqual(b'{"v": 2}', fresh[:])
+
+    def test_threads_of_one_process(self):
+        failures = []
+
+        def work(number):
+            try:
+                chance = random.Random(number)
+                for _ in range(150):
+                    name = f"k{chance.randrange(10)}.json"
+                    what = chance.randrange(5)
+                    try:
+                        if what == 0:
+                            self.write(name, json.dumps({"by": number}))
+                        elif what == 1:
+                            json.loads(self.read(name))
+                        elif what == 2:
+                            os.rename(self.path(name), self.path(f"k{chance.randrange(10)}.json"))
+                        elif what == 3:
+                            os.unlink(self.path(name))
+                        else:
+                            os.listdir(self.dir)
+                            os.stat(self.path(name))
+                    except FileNotFoundError:
+                        pass
+                    except OSError as error:
+                        if error.errno != 116:  # ESTALE: removed while it was being written
+                            raise
+            except BaseException as error:
+                failures.append(repr(error))
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], failures)
+        for name in self.names():
+            self.assertStored(name, self.read(name))
+        self.assertEqual("ok", self.store.sound())
+
+
+if __name__ == "__main__":
+    unittest.main()
