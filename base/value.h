@@ -9,6 +9,9 @@
  *
  * Anything that goes in comes out the same: numbers keep their text, strings may hold NUL and lone
  * surrogates (WTF-8), members keep their order.
+ *
+ * The arrays of lists and maps are grown by the functions below only: they keep room to spare that
+ * no field tells of.
  */
 #ifndef BASE_VALUE_H
 #define BASE_VALUE_H
