@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* What stat shows, and what chmod, chown, touch and truncate do. */
+#include "fs/mount.h"
+
+#include <errno.h>
+
+static struct timespec time_of(int64_t ns)
+{
+    struct timespec time = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+    if (time.tv_nsec < 0) {
+        time.tv_sec--;
+        time.tv_nsec += NS_PER_S;
+    }
+    return time;
+}
+
+static int64_t ns_of(struct timespec time)
+{
+    return (int64_t)time.tv_sec * NS_PER_S + time.tv_nsec;
+}
+
+static mode_t mode_of(const struct mount *mount, const struct inode *inode)
+{
+    mode_t mask = (mode_t)mount->config->umask;
+    switch (inode->kind) {
+    case INODE_FILE: return S_IFREG | inode->scratch->mode;
+    case INODE_LINK: return S_IFLNK | 0777;
+    case INODE_DIRECTORY: return S_IFDIR | inode->scratch->mode;
+    case INODE_ITEM: return S_IFREG | (0666 & ~mask);
+    case INODE_CONTROL:
+        return inode->meta.change ? S_IFDIR | (0755 & ~mask) : S_IFREG | (0444 & ~mask);
+    default: return S_IFDIR | (0777 & ~mask);
+    }
+}
+
+/* Kernel copies never outlive an item's expiry, nor show what is still being written. */
+static double timeout_of(const struct mount *mount, const struct inode *inode)
+{
+    if (inode->kind == INODE_CONTROL || inode->state != INODE_ATTACHED)
+        return 0;
+    if (inode->edit && (inode->edit->dirty || inode->edit->fresh || inode->edit->saving))
+        return 0;
+    if (inode->locals) /* its times move when they reach the backend */
+        return 0;
+    double forever = inode->volume && !backend_can(inode->volume->backend, BACKEND_LOG)
+                         ? mount->config->cache_ttl
+                         : CACHE_FOREVER;
+    if (inode->kind != INODE_ITEM || inode->meta.ttl <= 0)
+        return forever;
+    double left = (double)(inode->meta.ttl * NS_PER_S - clock_now_ns()) / (double)NS_PER_S;
+    return left < 0 ? 0 : left < forever ? left : forever;
+}
+
+void attr_fill_locked(struct mount *mount, const struct inode *inode, struct stat *stat,
+                      double *ret_timeout)
+{
+    const struct edit *edit = inode->edit;
+    bool edited = edit && edit->loaded;
+    uint64_t size = edited ? edit->bytes.len : inode->meta.size;
+    bool written = edited && (edit->dirty || edit->fresh);
+    *stat = (struct stat){
+        .st_ino = inode->number,
+        .st_mode = mode_of(mount, inode),
+        .st_nlink = 1,
+        .st_uid = inode->scratch ? inode->scratch->uid : mount->uid,
+        .st_gid = inode->scratch ? inode->scratch->gid : mount->gid,
+        .st_size = (off_t)size,
+        .st_blksize = 4096,
+        .st_blocks = (blkcnt_t)((size + 511) / 512),
+        .st_mtim = time_of(written ? edit->mtime_ns : inode->meta.mtime_ns),
+        .st_ctim = time_of(written ? edit->mtime_ns : inode->meta.ctime_ns),
+    };
+    stat->st_atim = stat->st_mtim;
+    *ret_timeout = timeout_of(mount, inode);
+}
+
+void entry_fill_locked(struct mount *mount, struct inode *inode, bool alias,
+                       struct fuse_entry_param *ret_entry)
+{
+    *ret_entry = (struct fuse_entry_param){.ino = inode->node};
+    attr_fill_locked(mount, inode, &ret_entry->attr, &ret_entry->attr_timeout);
+    ret_entry->entry_timeout = alias ? 0 : ret_entry->attr_timeout;
+    if (inode->edit || inode->locals) /* the name stays, whatever the attributes do */
+        ret_entry->entry_timeout = alias ? 0 : CACHE_FOREVER;
+    inode->lookups++;
+}
+
+/* A control file's size and time are those of what it holds now. */
+static int refresh_control(struct mount *mount, struct inode *inode, struct err *err)
+{
+    cleanup(buf_release) struct buf content;
+    buf_init(&content, SIZE_MAX / 2);
+    bool directory;
+    int code = control_stat(mount, inode_name(inode), &directory, err);
+    if (code == 0 && !directory)
+        code = control_read(mount, inode_name(inode), &content, err);
+    if (code < 0)
+        return code;
+    scoped_lock(&mount->cache->lock);
+    inode->meta.size = content.len;
+    inode->meta.mtime_ns = inode->meta.ctime_ns = directory ? mount->mounted_ns : clock_now_ns();
+    return 0;
+}
+
+static int refresh_table(struct mount *mount, struct inode *inode, struct err *err)
+{
+    struct table *table;
+    const struct table *known = volume_table(inode->volume);
+    int code = backend_describe(inode->volume->backend, span_text(known->name), &table, err);
+    if (code < 0)
+        return code;
+    scoped_lock(&mount->cache->lock);
+    inode->meta.mtime_ns = inode->meta.ctime_ns = table->changed_ns;
+    table_free(table);
+    return 0;
+}
+
+int attr_refresh_directory(struct mount *mount, struct inode *dir, struct err *err)
+{
+    if (dir->kind == INODE_CONTROL)
+        return refresh_control(mount, dir, err);
+    if (dir->kind == INODE_ROOT) {
+        scoped_lock(&mount->cache->lock);
+        int64_t newest = 0;
+        for (struct volume *volume = mount->volumes; volume; volume = volume->next)
+            if (volume_table(volume)->created_ns > newest)
+                newest = volume_table(volume)->created_ns;
+        dir->meta.mtime_ns = dir->meta.ctime_ns = newest ? newest : mount->mounted_ns;
+        return 0;
+    }
+    if (dir->kind == INODE_TABLE)
+        return refresh_table(mount, dir, err);
+    if (dir->kind != INODE_PARTITION)
+        return 0;
+    uint64_t items;
+    int64_t changed_ns;
+    int code = backend_partition(dir->volume->backend, volume_table(dir->volume), inode_name(dir),
+                                 &items, &changed_ns, err);
+    if (code < 0 && !(code == -ENOENT && dir->linger))
+        return code;
+    scoped_lock(&mount->cache->lock);
+    if (code == 0)
+        dir->meta.mtime_ns = dir->meta.ctime_ns = changed_ns;
+    return 0;
+}
+
+/* --- Changing --- */
+
+static int not_settable(const struct mount *mount, const char *what, struct err *err)
+{
+    if (mount->config->quiet)
+        return 0;
+    return err_set(err, EPERM, "%s of items comes from the mount's options and cannot be set "
+                               "(-o quiet ignores it)", what);
+}
+
+/* Owner and mode: scratch keeps its own, for all else a change to what is there already is fine. */
+static int set_owner_and_mode(struct mount *mount, struct inode *inode, const struct stat *attr,
+                              int which, bool *ret_scratch, struct err *err)
+{
+    struct stat now;
+    double timeout;
+    scoped_lock(&mount->cache->lock);
+    attr_fill_locked(mount, inode, &now, &timeout);
+    if (inode->scratch) {
+        if (which & FUSE_SET_ATTR_MODE)
+            inode->scratch->mode = attr->st_mode & 07777;
+        if (which & FUSE_SET_ATTR_UID)
+            inode->scratch->uid = attr->st_uid;
+        if (which & FUSE_SET_ATTR_GID)
+            inode->scratch->gid = attr->st_gid;
+        *ret_scratch = true;
+        return 0;
+    }
+    if ((which & FUSE_SET_ATTR_MODE) && (attr->st_mode & 07777) != (now.st_mode & 07777))
+        return not_settable(mount, "the mode", err);
+    if (((which & FUSE_SET_ATTR_UID) && attr->st_uid != now.st_uid) ||
+        ((which & FUSE_SET_ATTR_GID) && attr->st_gid != now.st_gid))
+        return not_settable(mount, "the owner", err);
+    return 0;
+}
+
+/* Writes a scratch object's attributes; one that is not in the backend yet takes them with it. */
+static int write_scratch_attributes(struct mount *mount, struct inode *inode, struct err *err)
+{
+    struct action action;
+    cleanup(buf_release) struct buf name; /* the inode may be renamed meanwhile */
+    buf_init(&name, SIZE_MAX / 2);
+    pthread_mutex_lock(&mount->cache->lock);
+    inode->meta.ctime_ns = clock_now_ns();
+    scratch_action_locked(inode, &action);
+    buf_add_span(&name, inode_name(inode));
+    action.scratch.name = buf_span(&name);
+    bool stored = action.scratch.id != 0 && inode->state == INODE_ATTACHED;
+    pthread_mutex_unlock(&mount->cache->lock);
+    return stored ? backend_write(inode->volume->backend, &action, 1, 0, err) : 0;
+}
+
+static int touch_item(struct mount *mount, struct inode *inode, int64_t mtime_ns, struct err *err)
+{
+    struct key_copy copy;
+    pthread_mutex_lock(&mount->cache->lock);
+    int code = key_copy_locked(inode, &copy);
+    bool gone = inode->state != INODE_ATTACHED;
+    pthread_mutex_unlock(&mount->cache->lock);
+    struct action action = {.kind = ACTION_TOUCH,
+                            .table = volume_table(inode->volume),
+                            .key = copy.key,
+                            .mtime_ns = mtime_ns};
+    if (code == 0 && !gone)
+        code = backend_write(inode->volume->backend, &action, 1, 0, err);
+    key_copy_release(&copy);
+    if (code < 0 || gone)
+        return code;
+    scoped_lock(&mount->cache->lock);
+    inode->meta.mtime_ns = action.meta.mtime_ns;
+    inode->meta.ctime_ns = action.meta.ctime_ns;
+    return 0;
+}
+
+static int set_mtime(struct mount *mount, struct inode *inode, const struct stat *attr, int which,
+                     struct err *err)
+{
+    int64_t mtime_ns = which & FUSE_SET_ATTR_MTIME_NOW ? clock_now_ns() : ns_of(attr->st_mtim);
+    if (mtime_ns == 0) /* 0 means "now" to a backend */
+        mtime_ns = 1;
+    bool pending = false;
+    pthread_mutex_lock(&mount->cache->lock);
+    if (inode->edit && (inode->edit->dirty || inode->edit->fresh)) {
+        inode->edit->mtime_ns = mtime_ns;
+        inode->edit->timed = pending = true;
+    } else if (inode->scratch) {
+        inode->meta.mtime_ns = mtime_ns;
+    }
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (pending)
+        return 0;
+    if (inode->scratch)
+        return write_scratch_attributes(mount, inode, err);
+    if (inode->kind == INODE_ITEM)
+        return touch_item(mount, inode, mtime_ns, err);
+    return 0; /* directory times move with changes: rsync and cp set them, and that is accepted */
+}
+
+int fs_setattr(struct mount *mount, struct inode *inode, const struct stat *attr, int which,
+               bool by_handle, struct err *err)
+{
+    if (inode->kind == INODE_CONTROL)
+        return err_set(err, EPERM, "control files cannot be changed");
+    int code = 0;
+    bool scratch = false;
+    if (which & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
+        code = set_owner_and_mode(mount, inode, attr, which, &scratch, err);
+    if (code == 0 && scratch)
+        code = write_scratch_attributes(mount, inode, err);
+    if (code == 0 && (which & FUSE_SET_ATTR_SIZE))
+        code = fs_truncate(mount, inode, attr->st_size, by_handle, err);
+    if (code == 0 && (which & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW)))
+        code = set_mtime(mount, inode, attr, which, err);
+    return code;
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Open files. What is written goes to the inode's edit, which all openers share, as they share the
+ * kernel's pages. When it is committed follows from what programs do (facts: fuse.md):
+ *
+ *   flush, nothing written          nothing; shells close a descriptor right after opening
+ *   flush after a write             commit
+ *   flush of a file just truncated  the opener's first is a shell's; the second is the end, and
+ *                                   emptying an item is refused
+ *   flush of a new, empty file      likewise: the second saves an item without attributes
+ *   fsync                           commit what there is, durably
+ *   release of the last writer      what no flush has seen: late pages of mmap, no flush at all
+ */
+#include "fs/mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+/* The process of thread PID: its id as `ps` shows it; 0 when it is gone. */
+static pid_t process_of(pid_t pid)
+{
+    char path[64], line[256];
+    pid_t process = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof line, status))
+        if (sscanf(line, "Tgid: %d", &process) == 1)
+            break;
+    if (status)
+        fclose(status);
+    return process;
+}
+
+/* Whether the process that opened the file is another one than PID, and still there to close it. */
+static bool opener_remains(const struct handle *handle, pid_t pid)
+{
+    if (handle->opener == pid || pid == 0 || handle->opener == 0)
+        return false;
+    pid_t opener = process_of(handle->opener);
+    return opener != 0 && opener != process_of(pid);
+}
+
+static struct handle *handle_new_locked(struct inode *inode, fuse_req_t req, bool write)
+{
+    struct handle *handle = calloc(1, sizeof *handle);
+    if (handle) {
+        handle->inode = inode_ref(inode);
+        handle->write = write;
+        handle->opener = fuse_req_ctx(req)->pid;
+    }
+    return handle;
+}
+
+static void handle_to_info(struct handle *handle, struct fuse_file_info *fi)
+{
+    fi->fh = (uint64_t)(uintptr_t)handle;
+    fi->keep_cache = 1; /* an inode's pages are right as long as it has its name (inode.h) */
+    fi->noflush = !handle->write;
+}
+
+static int open_control(struct mount *mount, fuse_req_t req, struct inode *inode,
+                        struct fuse_file_info *fi, struct err *err)
+{
+    if ((fi->flags & O_ACCMODE) != O_RDONLY)
+        return err_set(err, EACCES, "control files cannot be written");
+    cleanup(buf_release) struct buf content;
+    buf_init(&content, SIZE_MAX / 2);
+    int code = control_read(mount, inode_name(inode), &content, err);
+    struct body *body = code == 0 ? body_new(buf_span(&content)) : NULL;
+    if (!body)
+        return code ? code : -ENOMEM;
+    scoped_lock(&mount->cache->lock);
+    struct handle *handle = handle_new_locked(inode, req, false);
+    if (!handle) {
+        body_unref(body);
+        return -ENOMEM;
+    }
+    handle->content = body;
+    fi->fh = (uint64_t)(uintptr_t)handle;
+    fi->direct_io = 1;
+    fi->noflush = 1;
+    return 0;
+}
+
+/* From here on the inode has a writer; the kernel's pages are not filled behind its back. */
+static int begin_writing_locked(struct mount *mount, struct inode *inode)
+{
+    while (inode->storing)
+        pthread_cond_wait(&mount->cache->changed, &mount->cache->lock);
+    size_t max = inode->kind == INODE_ITEM ? mount->config->max_item_size : SCRATCH_SIZE_MAX;
+    struct edit *edit = inode_edit(inode, max);
+    if (!edit)
+        return -ENOMEM;
+    edit->writers++;
+    return 0;
+}
+
+static int truncate_on_open(struct mount *mount, struct inode *inode, struct err *err)
+{
+    struct edit *edit;
+    int code = edit_empty(mount, inode, &edit, err);
+    if (code < 0)
+        return code;
+    if (!edit->fresh) {
+        edit->dirty = edit->emptied = true;
+        edit->written = false;
+    }
+    edit->code = 0;
+    edit->timed = false;
+    edit->mtime_ns = clock_now_ns();
+    pthread_mutex_unlock(&mount->cache->lock);
+    return 0;
+}
+
+int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fuse_file_info *fi,
+            struct err *err)
+{
+    if (inode->kind == INODE_CONTROL)
+        return open_control(mount, req, inode, fi, err);
+    bool write = (fi->flags & O_ACCMODE) != O_RDONLY;
+    struct handle *handle = NULL;
+    int code = 0;
+    pthread_mutex_lock(&mount->cache->lock);
+    /* ESTALE makes the kernel look the path up once more. */
+    if (inode->state == INODE_OUTDATED || (inode_expired(inode) && inode->state == INODE_ATTACHED))
+        code = -ESTALE;
+    else if (write)
+        code = begin_writing_locked(mount, inode);
+    if (code == 0) {
+        handle = handle_new_locked(inode, req, write);
+        if (!handle) {
+            code = -ENOMEM;
+            if (write)
+                inode->edit->writers--;
+        }
+    }
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (code < 0)
+        return code;
+    if (write && (fi->flags & O_TRUNC))
+        code = truncate_on_open(mount, inode, err);
+    if (code < 0)
+        fs_release(mount, handle);
+    else
+        handle_to_info(handle, fi);
+    return code;
+}
+
+/* --- Creating --- */
+
+static int new_item_locked(struct mount *mount, struct inode *dir, struct span part,
+                           struct inode **ret_inode)
+{
+    if (inode_find(mount->cache, dir, CLASS_ITEM, part))
+        return -EEXIST;
+    struct inode *inode = inode_new(mount->cache, dir, INODE_ITEM, part, dir->volume);
+    if (!inode)
+        return -ENOMEM;
+    struct edit *edit = inode_edit(inode, mount->config->max_item_size);
+    if (!edit) {
+        inode_unref(mount->cache, inode_ref(inode));
+        return -ENOMEM;
+    }
+    struct grace *grace = grace_find_locked(mount, dir, part);
+    edit->fresh = edit->loaded = true;
+    edit->base = grace ? grace->version : 0;
+    edit->mtime_ns = clock_now_ns();
+    inode->meta.ttl = grace ? grace->ttl : 0;
+    cache_moved(mount->cache, dir, part);
+    inode_list_locally(inode);
+    *ret_inode = inode;
+    return 0;
+}
+
+static int new_scratch_locked(struct mount *mount, fuse_req_t req, struct inode *dir,
+                              struct span name, mode_t mode, struct inode **ret_inode)
+{
+    if (inode_find(mount->cache, dir, CLASS_SCRATCH, name))
+        return -EEXIST;
+    struct scratch_state *state = calloc(1, sizeof *state);
+    struct inode *inode =
+        state ? inode_new(mount->cache, dir, INODE_FILE, name, dir->volume) : NULL;
+    if (!inode) {
+        free(state);
+        return -ENOMEM;
+    }
+    const struct fuse_ctx *context = fuse_req_ctx(req);
+    *state = (struct scratch_state){.mode = mode & 07777 & ~context->umask,
+                                    .uid = mount->config->allow_other ? context->uid : mount->uid,
+                                    .gid = mount->config->allow_other ? context->gid : mount->gid};
+    inode->scratch = state;
+    struct edit *edit = inode_edit(inode, SCRATCH_SIZE_MAX);
+    if (!edit) {
+        inode_unref(mount->cache, inode_ref(inode));
+        return -ENOMEM;
+    }
+    edit->fresh = edit->loaded = true;
+    edit->mtime_ns = clock_now_ns();
+    cache_moved(mount->cache, dir, name);
+    inode_list_locally(inode);
+    *ret_inode = inode;
+    return 0;
+}
+
+int creatable(const struct inode *dir, const struct place *place, struct span name,
+              struct err *err)
+{
+    if (dir->kind == INODE_CONTROL || place->kind == PLACE_CONTROL)
+        return err_set(err, EPERM, "nothing can be made in the control directory");
+    if (dir->kind == INODE_ROOT)
+        return err_set(err, EPERM, "a file lives in a table: mkdir makes one");
+    if (place->hashed)
+        return err_set(err, EINVAL, "a name that ends in ~ and a hash stands for a long key: it "
+                                    "cannot be made by name (itemctl put takes any key)");
+    if (dir->kind == INODE_TABLE && !dir_holds_items(dir) && name_is_item(name))
+        return err_set(err, EINVAL, "items of table %s live in partition directories: mkdir makes "
+                                    "one", volume_table(dir->volume)->name);
+    return 0;
+}
+
+int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct span name,
+              mode_t mode, struct fuse_file_info *fi, struct fuse_entry_param *ret_entry,
+              struct err *err)
+{
+    struct place place;
+    int code = dir->kind == INODE_CONTROL ? -EPERM : place_parse(dir, name, &place, err);
+    if (dir->kind == INODE_CONTROL)
+        return err_set(err, EPERM, "nothing can be made in the control directory");
+    cleanup(buf_release) struct buf part = place.part;
+    if (code == 0)
+        code = creatable(dir, &place, name, err);
+    struct inode *existing = NULL;
+    if (code == 0) {
+        code = place.kind == PLACE_ITEM
+                   ? resolve_item(mount, dir, buf_span(&part), &existing, err)
+                   : resolve(mount, dir, name, &existing, NULL, err);
+        code = code == -ENOENT ? 0 : code;
+    }
+    if (code < 0)
+        return code;
+    struct inode *inode = NULL;
+    struct handle *handle = NULL;
+    if (existing) { /* made elsewhere since the kernel looked */
+        code = (fi->flags & O_EXCL) ? -EEXIST : 0;
+        if (code == 0 && existing->kind != INODE_ITEM && existing->kind != INODE_FILE)
+            code = -EISDIR;
+        if (code == 0)
+            code = fs_open(mount, req, existing, fi, err);
+        scoped_lock(&mount->cache->lock);
+        if (code == 0)
+            entry_fill_locked(mount, existing, place.alias, ret_entry);
+        inode_unref(mount->cache, existing);
+        return code;
+    }
+    scoped_lock(&mount->cache->lock);
+    code = place.kind == PLACE_ITEM
+               ? new_item_locked(mount, dir, buf_span(&part), &inode)
+               : new_scratch_locked(mount, req, dir, name, mode, &inode);
+    if (code < 0)
+        return code;
+    handle = handle_new_locked(inode, req, true);
+    if (!handle) {
+        inode_detach(mount->cache, inode, INODE_REMOVED);
+        inode_edit_drop(inode);
+        inode_unref(mount->cache, inode_ref(inode));
+        return -ENOMEM;
+    }
+    inode->edit->writers++;
+    entry_fill_locked(mount, inode, place.alias, ret_entry);
+    handle_to_info(handle, fi);
+    return 0;
+}
+
+/* --- Writing --- */
+
+static void touched_locked(struct edit *edit)
+{
+    edit->dirty = edit->written = true;
+    edit->emptied = edit->timed = false;
+    edit->mtime_ns = clock_now_ns();
+}
+
+int fs_write(struct mount *mount, struct inode *inode, struct span data, off_t offset,
+             struct err *err)
+{
+    struct edit *edit;
+    int code = edit_load(mount, inode, &edit, err);
+    if (code < 0)
+        return code;
+    size_t end = (size_t)offset + data.len;
+    if (end > edit->bytes.max) {
+        edit->code = -EFBIG;
+        edit->dirty = edit->written = true;
+        code = err_set(err, EFBIG, "larger than the limit of %zu bytes%s", edit->bytes.max,
+                       inode->kind == INODE_ITEM ? " (max_item_size)" : "");
+    } else {
+        if (end > edit->bytes.len)
+            buf_resize(&edit->bytes, end);
+        code = buf_error(&edit->bytes);
+        if (code == 0) {
+            memcpy(edit->bytes.data + offset, data.data, data.len);
+            touched_locked(edit);
+        }
+    }
+    pthread_mutex_unlock(&mount->cache->lock);
+    return code;
+}
+
+int fs_truncate(struct mount *mount, struct inode *inode, off_t size, bool by_handle,
+                struct err *err)
+{
+    if (inode->kind != INODE_ITEM && inode->kind != INODE_FILE)
+        return err_set(err, EISDIR, "not a file");
+    struct edit *edit;
+    int code = 0;
+    if (!by_handle) { /* no open came before: wait for the kernel's pages to be left alone */
+        scoped_lock(&mount->cache->lock);
+        while (inode->storing)
+            pthread_cond_wait(&mount->cache->changed, &mount->cache->lock);
+        size_t max = inode->kind == INODE_ITEM ? mount->config->max_item_size : SCRATCH_SIZE_MAX;
+        if (!inode_edit(inode, max))
+            return -ENOMEM;
+    }
+    code = size == 0 ? edit_empty(mount, inode, &edit, err) : edit_load(mount, inode, &edit, err);
+    if (code < 0)
+        return code;
+    if ((size_t)size > edit->bytes.max) {
+        code = err_set(err, EFBIG, "larger than the limit of %zu bytes", edit->bytes.max);
+    } else if (!(edit->fresh && size == 0)) {
+        edit->code = 0;
+        buf_resize(&edit->bytes, (size_t)size);
+        code = buf_error(&edit->bytes);
+        touched_locked(edit);
+        edit->written = size != 0 || inode->kind == INODE_FILE;
+    }
+    bool alone = !by_handle && edit->writers == 0;
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (code == 0 && alone) {
+        code = save(mount, inode, 0, NULL, err);
+        err_clear(err); /* save has reported it */
+    }
+    if (alone) {
+        scoped_lock(&mount->cache->lock);
+        if (inode->edit && inode->edit->writers == 0 && !inode->edit->dirty &&
+            !inode->edit->saving)
+            inode_edit_drop(inode);
+    }
+    return code;
+}
+
+int fs_flush(struct mount *mount, fuse_req_t req, struct handle *handle, bool *ret_rewritten,
+             struct err *err)
+{
+    *ret_rewritten = false;
+    if (!handle->write)
+        return 0;
+    struct inode *inode = handle->inode;
+    pid_t pid = fuse_req_ctx(req)->pid;
+    unsigned flags = 0;
+    pthread_mutex_lock(&mount->cache->lock);
+    const struct edit *edit = inode->edit;
+    bool own = handle->opener == pid;
+    if (own)
+        handle->flushes++;
+    bool nothing = !edit || (!edit->dirty && !edit->fresh);
+    bool untouched = edit && !edit->written && (edit->fresh || edit->emptied);
+    bool early = untouched && handle->flushes < 2;
+    bool later = edit && edit->dirty && !own;
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (nothing || early || (untouched && !own))
+        return 0;
+    if (untouched)
+        flags |= SAVE_FRESH;
+    if (later && opener_remains(handle, pid))
+        flags |= SAVE_DEFER;
+    return save(mount, inode, flags, ret_rewritten, err);
+}
+
+void fs_release(struct mount *mount, struct handle *handle)
+{
+    struct inode *inode = handle->inode;
+    if (handle->write) {
+        pthread_mutex_lock(&mount->cache->lock);
+        bool last = --inode->edit->writers == 0;
+        pthread_mutex_unlock(&mount->cache->lock);
+        struct err err = {0};
+        bool rewritten = false;
+        if (last) /* nobody hears the error: it is in the log, the draft and the xattr */
+            (void)save(mount, inode, SAVE_FRESH, &rewritten, &err);
+        scoped_lock(&mount->cache->lock);
+        if (rewritten)
+            notify_content(mount, inode);
+        struct edit *edit = inode->edit;
+        if (last && edit && edit->writers == 0 && !edit->saving) {
+            inode_unlist(inode);
+            inode_edit_drop(inode);
+        }
+    }
+    body_unref(handle->content);
+    scoped_lock(&mount->cache->lock);
+    inode_unref(mount->cache, inode);
+    free(handle);
+}

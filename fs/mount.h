@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One mount: what its parts share. fs/ is the one place where cache and backends meet.
+ *
+ *   ops.c      FUSE requests in, exactly one reply out      save.c    from written bytes to an item
+ *   resolve.c  names to inodes                              notify.c  the kernel's caches, told
+ *   attr.c     stat, chmod, times, truncation               follow.c  changes made elsewhere
+ *   dir.c      listings                                     grace.c   deletions that wait
+ *   file.c     open files                                   control.c the .itemfs directory
+ *   make.c, remove.c, rename.c                              report.c  refusals, drafts, messages
+ *
+ * Every function that can fail returns 0 or a negative errno with a message in its struct err. A
+ * function whose name ends in _locked is called with cache->lock held, all others without it.
+ */
+#ifndef FS_MOUNT_H
+#define FS_MOUNT_H
+
+#define FUSE_USE_VERSION 314
+#include <fuse_lowlevel.h>
+
+#include <stdatomic.h>
+
+#include "backend/backend.h"
+#include "backend/source.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "cache/inode.h"
+
+/* Kernel caches that something will invalidate are kept this long, in seconds. */
+#define CACHE_FOREVER 1e9
+
+#define SCRATCH_SIZE_MAX (256u << 20) /* bytes of a scratch file */
+
+/* A table of this mount. `table` is replaced when the table is altered; old ones are kept until
+ * the end, so that whoever read the pointer may go on using it. */
+struct volume {
+    _Atomic(struct table *) table;
+    struct backend *backend;
+    bool dropped;
+    struct volume *next;
+    struct retired_table {
+        struct table *table;
+        struct retired_table *next;
+    } *retired;
+};
+
+static inline const struct table *volume_table(const struct volume *volume)
+{
+    return atomic_load_explicit(&volume->table, memory_order_acquire);
+}
+
+/* An open file. */
+struct handle {
+    struct inode *inode; /* a reference */
+    bool write;
+    unsigned flushes; /* by the process that opened it */
+    pid_t opener;
+    struct body *content; /* of a control file, as it was when opened */
+};
+
+/* An item renamed to a scratch name: deleted at `deadline` unless a new one takes its place. */
+struct grace {
+    struct inode *dir; /* a reference */
+    char *name;        /* key part */
+    size_t name_len;
+    struct volume *volume;
+    uint64_t version;
+    int64_t ttl;         /* of the item, for the one that takes its place */
+    int64_t deadline_ns; /* steady clock */
+    struct grace *next;
+};
+
+#define REPORT_RING 256
+
+/* The last refusals, for user.itemfs.error. */
+struct report {
+    uint64_t dir; /* node of the directory; 0: unused */
+    char *name;   /* file name; "" for the directory itself */
+    char text[ERR_TEXT_MAX];
+};
+
+/* A draft that the backend could not take (full disk): held here until it can. */
+struct held_draft {
+    struct draft draft;
+    struct body *body;
+    struct backend *backend;
+    struct held_draft *next;
+    char strings[]; /* table, path, reason */
+};
+
+enum op_counter {
+    OP_LOOKUP, OP_GETATTR, OP_SETATTR, OP_READDIR, OP_OPEN, OP_READ, OP_WRITE, OP_FLUSH, OP_FSYNC,
+    OP_CREATE, OP_UNLINK, OP_RENAME, OP_XATTR, OP_COUNT
+};
+
+struct notifier;
+
+struct mount {
+    struct config *config;
+    struct source *source;
+    struct cache *cache;
+    struct fuse_session *session;
+    struct notifier *notifier;
+    const char *mountpoint;
+    int64_t mounted_ns;
+    uid_t uid;
+    gid_t gid;
+    uint64_t prefill_budget; /* bytes of kernel pages a listing may fill */
+
+    /* Guarded by cache->lock. */
+    struct volume *volumes;
+    struct grace *graces;
+    struct report reports[REPORT_RING];
+    size_t report_next;
+    struct held_draft *held;
+
+    /* Threads that wait for time to pass. */
+    pthread_mutex_t timer_lock;
+    pthread_cond_t timer_wake; /* steady clock */
+    bool stopping;
+    pthread_t follower, keeper;
+    bool follower_started, keeper_started;
+    uint64_t *log_positions; /* of each backend, when the mount began */
+
+    _Atomic uint64_t ops[OP_COUNT], op_errors;
+    _Atomic uint64_t saves, refusals, conflicts, foreign_changes, prefilled;
+};
+
+static inline void mount_count(struct mount *mount, enum op_counter op)
+{
+    atomic_fetch_add_explicit(&mount->ops[op], 1, memory_order_relaxed);
+}
+
+/* --- volumes (resolve.c) --- */
+
+/* Reads the tables of all backends; tells the kernel what came and went when NOTIFY. */
+int volumes_load(struct mount *, bool notify, struct err *);
+void volumes_free(struct mount *);
+struct volume *volume_find_locked(struct mount *, struct span name);
+struct volume *volume_by_id_locked(struct mount *, const struct backend *, uint64_t table_id);
+
+/* --- names to inodes (resolve.c) --- */
+
+enum place_kind {
+    PLACE_TABLE,
+    PLACE_PARTITION,
+    PLACE_ITEM,
+    PLACE_SCRATCH,
+    PLACE_CONTROL,
+};
+
+/* What a name stands for in a directory. */
+struct place {
+    enum place_kind kind;
+    bool alias;      /* another spelling of the name that listings show */
+    bool hashed;     /* `part` is only the beginning of the key part */
+    struct buf part; /* key part; table, scratch or control name */
+};
+/* -EINVAL with a reason for a name that nothing can have. Release `part`, also on failure. */
+int place_parse(const struct inode *dir, struct span name, struct place *ret_place, struct err *);
+
+/* The inode of NAME in DIR with a reference; -ENOENT. ret_alias (may be NULL): as in place. */
+int resolve(struct mount *, struct inode *dir, struct span name, struct inode **ret_inode,
+            bool *ret_alias, struct err *);
+/* The same for a key part whose place is known. */
+int resolve_item(struct mount *, struct inode *dir, struct span part, struct inode **ret_inode,
+                 struct err *);
+int resolve_scratch(struct mount *, struct inode *dir, struct span name, struct inode **ret_inode,
+                    struct err *);
+/* The ATTACHED inode of an item for what a backend just gave; made when absent. A stamp that moved
+ * gives NULL, as does a lack of memory. */
+struct inode *adopt_item_locked(struct mount *, struct inode *dir, struct span part,
+                                const struct item_meta *meta, struct span body, uint64_t stamp);
+struct inode *adopt_scratch_locked(struct mount *, struct inode *dir,
+                                   const struct scratch *scratch, uint64_t stamp);
+struct inode *adopt_partition_locked(struct mount *, struct inode *dir, struct span part,
+                                     int64_t changed_ns);
+/* A partition that was emptied here stays visible here until rmdir, as a directory does. */
+void partition_lingers_locked(struct inode *dir);
+struct inode *adopt_table_locked(struct mount *, struct volume *);
+
+/* The key of the item PART in DIR; spans point to PART and into DIR. */
+struct key dir_key(const struct inode *dir, struct span part);
+/* An item's key as a copy, since its inode may be renamed: release `bytes`. */
+struct key_copy {
+    struct buf bytes;
+    struct key key;
+};
+int key_copy_locked(const struct inode *item, struct key_copy *ret_copy);
+void key_copy_release(struct key_copy *copy);
+/* The file name an inode has in its directory. */
+void inode_file_name(const struct inode *inode, struct buf *out);
+/* Where scratch of directory DIR is: partition, and id of the scratch directory. */
+void scratch_place(const struct inode *dir, struct scratch *ret_scratch);
+/* The volume's directory that holds DIR's items: DIR itself, or above a scratch directory. */
+bool dir_holds_items(const struct inode *dir);
+bool inode_expired(const struct inode *inode);
+
+/* The committed content of INODE (an item or scratch file), with a reference. Content of a version
+ * that is nowhere any more is -ESTALE. */
+int inode_load(struct mount *, struct inode *inode, struct body **ret_body, struct err *);
+
+/* --- attributes (attr.c) --- */
+
+/* Fills STAT; ret_timeout is how long the kernel may keep it, in seconds. */
+void attr_fill_locked(struct mount *, const struct inode *inode, struct stat *stat,
+                      double *ret_timeout);
+/* Reads a directory's times from its backend. -ENOENT: it is gone. */
+int attr_refresh_directory(struct mount *, struct inode *dir, struct err *);
+/* Why nothing can be made under this name here; 0 when something can. (file.c) */
+int creatable(const struct inode *dir, const struct place *place, struct span name,
+              struct err *err);
+/* What a lookup of INODE answers, with one more lookup counted. */
+void entry_fill_locked(struct mount *, struct inode *inode, bool alias,
+                       struct fuse_entry_param *ret_entry);
+
+/* --- content: what is stored, and what is shown (content.c) --- */
+
+/* What a file of the item shows for the body the backend has: the bytes themselves, or a rendering
+ * in OUT (format = typed). META's size becomes that of what is shown. */
+int content_show(const struct table *, struct key key, struct item_meta *meta, struct span body,
+                 struct buf *out, struct span *ret_shown, struct err *);
+
+/* What becomes of an earlier item's TTL when new content does not say. */
+enum ttl_rule {
+    TTL_TEXT, /* an object's text rules; a body that is no object keeps it */
+    TTL_KEPT, /* kept: a rename over an item */
+};
+
+/*
+ * Checks FILE as the new content of the item KEY, and gives the body to store: 0 when that is FILE
+ * itself, 1 when it is in OUT. ret_ttl: the TTL to keep beside a body that is no object. Errors as
+ * item_examine; ret_incomplete (may be NULL): more text could make it valid.
+ */
+int content_store(const struct table *, struct key key, struct span file, int64_t old_ttl,
+                  enum ttl_rule rule, struct buf *out, int64_t *ret_ttl, bool *ret_incomplete,
+                  struct err *);
+
+/* --- saving (save.c) --- */
+
+#define SAVE_DURABLE 1u
+#define SAVE_FRESH 2u /* an item that was made and never written is saved too */
+#define SAVE_DEFER 4u /* text that ends early is no error: somebody goes on writing it */
+
+/*
+ * Commits what was written to INODE, if anything was. On refusal the bytes are kept as a draft,
+ * INODE loses its name, the refusal is reported, and the error says why. ret_rewritten (may be
+ * NULL): what was committed differs from the kernel's pages.
+ */
+int save(struct mount *, struct inode *inode, unsigned flags, bool *ret_rewritten, struct err *);
+/* Makes the edit of INODE hold its content. On success cache->lock is held. */
+int edit_load(struct mount *, struct inode *inode, struct edit **ret_edit, struct err *);
+/* The same without reading it, for content that will be replaced. */
+int edit_empty(struct mount *, struct inode *inode, struct edit **ret_edit, struct err *);
+/* Everything that is dirty, at the end. */
+void save_all(struct mount *);
+/* Records what a write of INODE's content has brought. */
+void save_applied_locked(struct mount *, struct inode *inode, const struct item_meta *meta);
+/* Every other inode of that name is out of date, and so is what the kernel has for it. */
+void supersede_locked(struct mount *, struct inode *dir, struct span part,
+                      const struct inode *except);
+/* Waits for commits of INODE to end and lets none begin until inode_thaw_locked. */
+void inode_freeze_locked(struct mount *, struct inode *inode);
+void inode_thaw_locked(struct mount *, struct inode *inode);
+/* The action that writes INODE's scratch attributes, without body. */
+void scratch_action_locked(const struct inode *inode, struct action *ret_action);
+
+/* --- refusals (report.c) --- */
+
+/* Logs, and keeps for user.itemfs.error. */
+void report_failure(struct mount *, const struct inode *dir, struct span name, const char *site,
+                    int code, const struct err *);
+bool report_find(struct mount *, const struct inode *dir, struct span name, struct buf *out);
+/* Keeps BYTES as a draft of the file NAME in DIR; *draft_id is updated. */
+void draft_keep(struct mount *, const struct inode *dir, struct span name, struct span bytes,
+                int code, const struct err *, uint64_t *draft_id);
+void draft_drop(const struct inode *dir, uint64_t *draft_id);
+/* Tries to give held drafts to their backends. */
+void drafts_retry(struct mount *);
+
+/* --- deletions that wait (grace.c) --- */
+
+int grace_add(struct mount *, struct inode *item, struct err *);
+struct grace *grace_find_locked(struct mount *, const struct inode *dir, struct span part);
+/* The place is taken again: forgets it. The item shows again where SHOW. */
+void grace_cancel(struct mount *, const struct inode *dir, struct span part, bool show);
+/* Carries out those that are due, in DIR (NULL: everywhere); ALL: also those that are not. */
+void grace_run(struct mount *, const struct inode *dir, bool all);
+int64_t grace_next_ns(struct mount *);
+
+/* --- the kernel's caches (notify.c) --- */
+
+int notifier_start(struct mount *, struct err *);
+void notifier_stop(struct mount *); /* drains what is queued, then frees it */
+/* Lane of names: may block on a directory's lock, so nobody who holds one waits for it. */
+void notify_name(struct mount *, const struct inode *dir, struct span file_name);
+void notify_directory(struct mount *, const struct inode *dir);
+/* Answers REQ with -CODE's errno once everything queued before is done. */
+void notify_names_then_reply(struct mount *, fuse_req_t req, int code);
+/* Lane of pages. */
+void notify_content(struct mount *, const struct inode *inode);
+void notify_pages_then_reply(struct mount *, fuse_req_t req, int code);
+/* Hands BODY to the kernel's page cache when nothing else is to do. Lock held. */
+void notify_store_locked(struct mount *, struct inode *inode, struct body *body);
+
+/* --- threads (follow.c) ---
+ * The follower reads what others did out of the backends' logs, FOLLOW_MS after the last look. The
+ * keeper does what time brings: deletions in grace, sweeping, trimming, drafts held in memory. */
+
+#define FOLLOW_MS 40
+/* A kernel that remembers that a name is absent is told when it appears; but it cannot be told of
+ * names nobody knows when the log was missed (a stopped daemon): so it asks again after this. */
+#define NEGATIVE_S 300.0
+
+int follow_start(struct mount *, struct err *);
+void follow_stop(struct mount *);
+
+/* --- the control directory (control.c, status.c) --- */
+
+#define CONTROL_NAME ".itemfs"
+/* PATH is relative to the control directory. Directories and files; -ENOENT. */
+int control_stat(struct mount *, struct span path, bool *ret_directory, struct err *);
+int control_read(struct mount *, struct span path, struct buf *out, struct err *);
+typedef int (*control_fn)(void *context, const char *name, bool directory);
+int control_list(struct mount *, struct span path, control_fn each, void *context, struct err *);
+int control_remove(struct mount *, struct span path, struct err *);
+/* The reason and errno of a draft file; -ENODATA. */
+int control_error(struct mount *, struct span path, struct buf *out, struct err *);
+void status_json(struct mount *, struct buf *out);
+void status_metrics(struct mount *, struct buf *out);
+
+/* --- operations, called by ops.c --- */
+
+int fs_open(struct mount *, fuse_req_t req, struct inode *inode, struct fuse_file_info *fi,
+            struct err *);
+int fs_create(struct mount *, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,
+              struct fuse_file_info *fi, struct fuse_entry_param *ret_entry, struct err *);
+int fs_write(struct mount *, struct inode *inode, struct span data, off_t offset, struct err *);
+int fs_flush(struct mount *, fuse_req_t req, struct handle *handle, bool *ret_rewritten,
+             struct err *);
+void fs_release(struct mount *, struct handle *handle);
+int fs_truncate(struct mount *, struct inode *inode, off_t size, bool by_handle, struct err *);
+int fs_setattr(struct mount *, struct inode *inode, const struct stat *attr, int which,
+               bool by_handle, struct err *);
+int fs_mkdir(struct mount *, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,
+             struct fuse_entry_param *ret_entry, struct err *);
+int fs_mknod(struct mount *, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,
+             struct fuse_entry_param *ret_entry, struct err *);
+int fs_symlink(struct mount *, fuse_req_t req, const char *target, struct inode *dir,
+               struct span name, struct fuse_entry_param *ret_entry, struct err *);
+int fs_link(struct mount *, fuse_req_t req, struct inode *inode, struct inode *dir,
+            struct span name, struct fuse_entry_param *ret_entry, struct err *);
+int fs_unlink(struct mount *, fuse_req_t req, struct inode *dir, struct span name, struct err *);
+int fs_rmdir(struct mount *, struct inode *dir, struct span name, struct err *);
+int fs_rename(struct mount *, struct inode *dir, struct span name, struct inode *new_dir,
+              struct span new_name, unsigned flags, struct inode **ret_rewritten, struct err *);
+int fs_xattr_get(struct mount *, struct inode *inode, struct span name, struct buf *out,
+                 struct err *);
+int fs_xattr_set(struct mount *, struct inode *inode, struct span name, struct span value,
+                 int flags, bool *ret_rewritten, struct err *);
+int fs_xattr_remove(struct mount *, struct inode *inode, struct span name, bool *ret_rewritten,
+                    struct err *);
+int fs_xattr_list(struct mount *, struct inode *inode, struct buf *out, struct err *);
+
+/* Listings (dir.c) answer for themselves. */
+struct listing;
+int listing_open(struct mount *, struct inode *dir, struct listing **ret_listing, struct err *);
+void listing_free(struct mount *, struct listing *);
+/* Fills OUT with entries from OFFSET on, SIZE bytes at most; PLUS: with attributes. */
+int listing_read(struct mount *, fuse_req_t req, struct listing *, off_t offset, size_t size,
+                 bool plus, struct buf *out, struct err *);
+/* Whether the kernel may keep an earlier listing of the directory. */
+bool listing_keep(struct mount *, struct inode *dir);
+
+extern const struct fuse_lowlevel_ops itemfs_ops;
+
+#endif

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rename in all its forms. What moves keeps its inode, as everywhere: a temporary file that is
+ * renamed onto an item becomes the item, and the item that was there lives on for those who hold it
+ * open. Each form is one batch in the backend.
+ *
+ *   scratch -> item      a save: one MODIFY (or INSERT); TTL kept where the new text has none
+ *   item -> item         delete and put; the body is rewritten where it shows its key
+ *   item -> scratch      a copy; the item is deleted after a time of grace (grace.c)
+ *   scratch -> scratch   a new place
+ *   table -> table       a new name
+ */
+#include "fs/mount.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+
+#define EXCHANGE_NAME ".itemfs-exchange"
+
+struct rename {
+    struct mount *mount;
+    struct inode *source, *target; /* references; target NULL when there is none */
+    struct inode *dir;             /* the new one */
+    struct span name;              /* the new file name */
+    struct span part;              /* key part, or the scratch name */
+    bool item;                     /* the new place is an item's */
+    unsigned flags;
+    bool rewritten;
+};
+
+static void keep_content(struct mount *mount, struct inode *inode)
+{
+    struct body *body;
+    if (inode && (inode->kind == INODE_ITEM || inode->kind == INODE_FILE) && inode->refs > 1 &&
+        inode_load(mount, inode, &body, NULL) == 0)
+        body_unref(body);
+}
+
+/* What INODE shows now, written or committed, with a reference. */
+static int current_content(struct mount *mount, struct inode *inode, struct body **ret_body,
+                           int64_t *ret_mtime_ns, struct err *err)
+{
+    pthread_mutex_lock(&mount->cache->lock);
+    const struct edit *edit = inode->edit;
+    bool edited = edit && edit->loaded;
+    bool pending = edited && (edit->dirty || edit->fresh);
+    *ret_mtime_ns = pending ? edit->mtime_ns : inode->meta.mtime_ns;
+    struct body *body = edited ? body_new(buf_span(&edit->bytes)) : NULL;
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (!edited)
+        return inode_load(mount, inode, ret_body, err);
+    *ret_body = body;
+    return body ? 0 : -ENOMEM;
+}
+
+/* The condition for what the new place holds, as far as this mount has shown it. */
+static struct condition target_condition(struct mount *mount, const struct rename *rename,
+                                         int64_t *ret_ttl)
+{
+    scoped_lock(&mount->cache->lock);
+    const struct grace *grace = grace_find_locked(mount, rename->dir, rename->part);
+    const struct inode *target = rename->target;
+    if (target && !(target->edit && target->edit->fresh)) {
+        *ret_ttl = target->meta.ttl;
+        return (struct condition){COND_VERSION, target->meta.version};
+    }
+    *ret_ttl = grace ? grace->ttl : 0;
+    return grace ? (struct condition){COND_VERSION, grace->version}
+                 : (struct condition){COND_ABSENT, 0};
+}
+
+/* SOURCE has become the item; whatever stood there has not its name any more. */
+static int become_item_locked(struct rename *rename, const struct action *put, struct span shown)
+{
+    struct mount *mount = rename->mount;
+    struct inode *source = rename->source;
+    if (rename->target)
+        inode_detach(mount->cache, rename->target, INODE_REMOVED);
+    int code = inode_move(mount->cache, source, rename->dir, INODE_ITEM, rename->part,
+                          rename->dir->volume);
+    if (code < 0) { /* stored, but not known here under its new name: the next lookup finds it */
+        inode_detach(mount->cache, source, INODE_OUTDATED);
+        return 0;
+    }
+    free(source->scratch);
+    source->scratch = NULL;
+    source->lookup_pid = 0;
+    save_applied_locked(mount, source, &put->meta);
+    struct body *body = body_new(shown);
+    inode_drop_body(mount->cache, source);
+    if (body)
+        inode_set_body(mount->cache, source, body);
+    struct edit *edit = source->edit;
+    if (edit) {
+        edit->dirty = edit->written = edit->emptied = edit->fresh = edit->timed = false;
+        edit->base = source->meta.version;
+        edit->bytes.max = mount->config->max_item_size;
+        buf_clear(&edit->bytes);
+        buf_add_span(&edit->bytes, shown);
+        edit->loaded = true;
+    }
+    return 0;
+}
+
+/* One batch: PUT under the new name, and FIRST (a deletion of the old place). */
+static int put_item(struct rename *rename, struct action *old, bool old_first,
+                    struct span content, int64_t mtime_ns, int64_t ttl, struct condition condition,
+                    struct err *err)
+{
+    struct mount *mount = rename->mount;
+    struct inode *dir = rename->dir;
+    const struct table *table = volume_table(dir->volume);
+    struct key key = dir_key(dir, rename->part);
+    cleanup(buf_release) struct buf out;
+    cleanup(buf_release) struct buf rendered;
+    buf_init(&out, SIZE_MAX / 2);
+    buf_init(&rendered, SIZE_MAX / 2);
+    int64_t kept_ttl;
+    int code = content_store(table, key, content, ttl, TTL_KEPT, &out, &kept_ttl, NULL, err);
+    if (code < 0)
+        return code;
+    struct action put = {.kind = ACTION_PUT,
+                         .table = table,
+                         .key = key,
+                         .condition = condition,
+                         .body = code == 1 ? buf_span(&out) : content,
+                         .mtime_ns = mtime_ns,
+                         .ttl = kept_ttl};
+    struct action actions[2] = {put, put};
+    size_t at = old && old_first ? 1 : 0;
+    if (old)
+        actions[1 - at] = *old;
+    code = backend_write(dir->volume->backend, actions, old ? 2 : 1, 0, err);
+    if (code < 0)
+        return code;
+    struct span shown;
+    code = content_show(table, key, &actions[at].meta, actions[at].body, &rendered, &shown, err);
+    if (code < 0)
+        return code;
+    rename->rewritten = !span_equal(shown, content);
+    atomic_fetch_add_explicit(&mount->saves, 1, memory_order_relaxed);
+    grace_cancel(mount, dir, rename->part, false);
+    scoped_lock(&mount->cache->lock);
+    return become_item_locked(rename, &actions[at], shown);
+}
+
+static int refuse_rename(struct rename *rename, struct span content, int code, struct err *err)
+{
+    struct mount *mount = rename->mount;
+    if (code == -ESTALE || code == -EEXIST) {
+        rename->source->conflicted = true;
+        atomic_fetch_add(&mount->conflicts, 1);
+        err_clear(err);
+        code = err_set(err, ESTALE, "table %s: the item was changed elsewhere since it was read "
+                                    "here", volume_table(rename->dir->volume)->name);
+        scoped_lock(&mount->cache->lock);
+        supersede_locked(mount, rename->dir, rename->part, NULL);
+    }
+    atomic_fetch_add(&mount->refusals, 1);
+    uint64_t draft = 0;
+    draft_keep(mount, rename->dir, rename->name, content, code, err, &draft);
+    grace_cancel(mount, rename->dir, rename->part, true);
+    return code;
+}
+
+static int scratch_to_item(struct rename *rename, struct err *err)
+{
+    struct mount *mount = rename->mount;
+    struct inode *source = rename->source;
+    if (source->kind != INODE_FILE)
+        return err_set(err, EINVAL, "an item is a file");
+    if (source->conflicted) { /* on ESTALE the kernel looks again and retries: nobody has looked */
+        source->conflicted = false;
+        return -ESTALE;
+    }
+    struct body *body;
+    int64_t mtime_ns, ttl;
+    int code = current_content(mount, source, &body, &mtime_ns, err);
+    if (code < 0)
+        return code;
+    struct condition condition = target_condition(mount, rename, &ttl);
+    if (source->meta.ttl > 0) /* set by name on the temporary, as rsync -X does */
+        ttl = source->meta.ttl;
+    struct action old = {.kind = ACTION_SCRATCH_DELETE,
+                         .table = volume_table(source->volume),
+                         .scratch = {.id = source->scratch->id}};
+    struct span content = body_span(body);
+    if (content.len == 0 && condition.kind == COND_VERSION)
+        code = err_set(err, EINVAL, "table %s: an item cannot be emptied; it stays as it was",
+                       volume_table(rename->dir->volume)->name);
+    else if (content.len > mount->config->max_item_size)
+        code = err_set(err, EFBIG, "table %s: the item is larger than max_item_size",
+                       volume_table(rename->dir->volume)->name);
+    else
+        code = put_item(rename, old.scratch.id ? &old : NULL, false, content, mtime_ns, ttl,
+                        condition, err);
+    if (code < 0)
+        code = refuse_rename(rename, content, code, err);
+    body_unref(body);
+    return code;
+}
+
+static int item_to_item(struct rename *rename, struct err *err)
+{
+    struct mount *mount = rename->mount;
+    struct inode *source = rename->source;
+    struct body *body;
+    struct key_copy copy;
+    int64_t mtime_ns, ttl;
+    int code = current_content(mount, source, &body, &mtime_ns, err);
+    if (code < 0)
+        return code;
+    struct condition condition = target_condition(mount, rename, &ttl);
+    pthread_mutex_lock(&mount->cache->lock);
+    bool fresh = source->edit && source->edit->fresh;
+    uint64_t version = source->meta.version;
+    ttl = source->meta.ttl;
+    code = key_copy_locked(source, &copy);
+    pthread_mutex_unlock(&mount->cache->lock);
+    struct action old = {.kind = ACTION_DELETE,
+                         .table = volume_table(source->volume),
+                         .key = copy.key,
+                         .condition = {COND_VERSION, version}};
+    struct inode *old_dir = source->parent;
+    if (code == 0)
+        code = put_item(rename, fresh ? NULL : &old, true, body_span(body), mtime_ns, ttl,
+                        condition, err);
+    if (code == 0) {
+        scoped_lock(&mount->cache->lock);
+        partition_lingers_locked(old_dir);
+    }
+    if (code == -ESTALE || code == -EEXIST) {
+        scoped_lock(&mount->cache->lock);
+        supersede_locked(mount, rename->dir, rename->part, NULL);
+        supersede_locked(mount, old_dir, inode_name(source), NULL);
+    }
+    key_copy_release(&copy);
+    body_unref(body);
+    return code;
+}
+
+static int item_to_scratch(struct rename *rename, struct err *err)
+{
+    struct mount *mount = rename->mount;
+    struct inode *source = rename->source, *target = rename->target;
+    struct scratch_state *state = calloc(1, sizeof *state);
+    struct body *body = NULL;
+    int64_t mtime_ns;
+    int code = state ? current_content(mount, source, &body, &mtime_ns, err) : -ENOMEM;
+    if (code < 0) {
+        free(state);
+        return code;
+    }
+    bool fresh = source->edit && source->edit->fresh;
+    struct action action = {.kind = ACTION_SCRATCH_PUT,
+                            .table = volume_table(rename->dir->volume),
+                            .body = body_span(body)};
+    scratch_place(rename->dir, &action.scratch);
+    struct scratch *scratch = &action.scratch;
+    scratch->id = target ? target->scratch->id : 0;
+    scratch->name = rename->name;
+    scratch->kind = SCRATCH_FILE;
+    scratch->mode = 0666 & ~mount->config->umask;
+    scratch->uid = mount->uid;
+    scratch->gid = mount->gid;
+    scratch->mtime_ns = mtime_ns;
+    scratch->ctime_ns = clock_now_ns();
+    scratch->ttl = source->meta.ttl;
+    code = backend_write(rename->dir->volume->backend, &action, 1, 0, err);
+    if (code == 0 && !fresh)
+        code = grace_add(mount, source, err);
+    body_unref(body);
+    if (code < 0) {
+        free(state);
+        return code;
+    }
+    scoped_lock(&mount->cache->lock);
+    partition_lingers_locked(source->parent);
+    if (target)
+        inode_detach(mount->cache, target, INODE_REMOVED);
+    *state = (struct scratch_state){scratch->id ? scratch->id : action.made_id, scratch->mode,
+                                    scratch->uid, scratch->gid};
+    source->scratch = state;
+    source->meta.ctime_ns = scratch->ctime_ns;
+    if (source->edit) {
+        source->edit->dirty = source->edit->written = source->edit->fresh = false;
+        source->edit->bytes.max = SCRATCH_SIZE_MAX;
+    }
+    return inode_move(mount->cache, source, rename->dir, INODE_FILE, rename->name,
+                      rename->dir->volume);
+}
+
+static bool same_holder(const struct inode *a, const struct inode *b)
+{
+    while (a->kind == INODE_DIRECTORY)
+        a = a->parent;
+    while (b->kind == INODE_DIRECTORY)
+        b = b->parent;
+    return a == b;
+}
+
+/* The action that moves a scratch object to NAME in DIR. */
+static void move_action_locked(const struct inode *inode, const struct inode *dir,
+                               struct span name, struct action *ret_action)
+{
+    scratch_action_locked(inode, ret_action);
+    struct scratch place;
+    scratch_place(dir, &place);
+    ret_action->table = volume_table(dir->volume);
+    ret_action->scratch.table_id = place.table_id;
+    ret_action->scratch.partition = place.partition;
+    ret_action->scratch.parent = place.parent;
+    ret_action->scratch.name = name;
+}
+
+static int scratch_to_scratch(struct rename *rename, struct err *err)
+{
+    struct mount *mount = rename->mount;
+    struct inode *source = rename->source, *target = rename->target;
+    if (source->kind == INODE_DIRECTORY && !same_holder(source->parent, rename->dir))
+        return err_set(err, EXDEV, "a scratch directory stays in its table");
+    if (target && (target->kind == INODE_DIRECTORY) != (source->kind == INODE_DIRECTORY))
+        return target->kind == INODE_DIRECTORY ? -EISDIR : -ENOTDIR;
+    struct action actions[2] = {0};
+    size_t count = 0;
+    pthread_mutex_lock(&mount->cache->lock);
+    if (target && target->scratch->id)
+        actions[count++] = (struct action){.kind = ACTION_SCRATCH_DELETE,
+                                           .table = volume_table(target->volume),
+                                           .scratch = {.id = target->scratch->id}};
+    if (source->scratch->id)
+        move_action_locked(source, rename->dir, rename->name, &actions[count++]);
+    pthread_mutex_unlock(&mount->cache->lock);
+    int code = count ? backend_write(rename->dir->volume->backend, actions, count, 0, err) : 0;
+    if (code < 0)
+        return code;
+    scoped_lock(&mount->cache->lock);
+    if (target)
+        inode_detach(mount->cache, target, INODE_REMOVED);
+    bool pending = source->listed;
+    code = inode_move(mount->cache, source, rename->dir, source->kind, rename->name,
+                      rename->dir->volume);
+    if (pending && code == 0)
+        inode_list_locally(source);
+    return code;
+}
+
+/* --- Exchange --- */
+
+static int exchange_items(struct rename *rename, struct err *err)
+{
+    struct mount *mount = rename->mount;
+    struct inode *sides[2] = {rename->source, rename->target};
+    struct body *bodies[2] = {NULL, NULL};
+    struct key_copy keys[2];
+    struct action actions[2] = {0};
+    struct buf outs[2];
+    int code = 0;
+    for (int i = 0; i < 2; i++) {
+        buf_init(&outs[i], SIZE_MAX / 2);
+        pthread_mutex_lock(&mount->cache->lock);
+        int copied = key_copy_locked(sides[i], &keys[i]);
+        pthread_mutex_unlock(&mount->cache->lock);
+        code = code ? code : copied;
+    }
+    for (int i = 0; i < 2 && code >= 0; i++) { /* side i gets the content of the other */
+        struct inode *from = sides[1 - i];
+        int64_t mtime_ns, ttl;
+        code = current_content(mount, from, &bodies[i], &mtime_ns, err);
+        const struct table *table = volume_table(sides[i]->volume);
+        if (code == 0)
+            code = content_store(table, keys[i].key, body_span(bodies[i]), from->meta.ttl, TTL_KEPT,
+                                 &outs[i], &ttl, NULL, err);
+        if (code >= 0)
+            actions[i] = (struct action){.kind = ACTION_PUT,
+                                         .table = table,
+                                         .key = keys[i].key,
+                                         .condition = {COND_VERSION, sides[i]->meta.version},
+                                         .body = code ? buf_span(&outs[i]) : body_span(bodies[i]),
+                                         .mtime_ns = mtime_ns,
+                                         .ttl = ttl};
+    }
+    if (code >= 0)
+        code = backend_write(rename->dir->volume->backend, actions, 2, 0, err);
+    pthread_mutex_lock(&mount->cache->lock);
+    /* Both are looked up anew: simpler than two inodes changing places, and as right. */
+    for (int i = 0; i < 2 && code == 0; i++)
+        supersede_locked(mount, sides[i]->parent, inode_name(sides[i]), NULL);
+    pthread_mutex_unlock(&mount->cache->lock);
+    for (int i = 0; i < 2; i++) {
+        body_unref(bodies[i]);
+        key_copy_release(&keys[i]);
+        buf_release(&outs[i]);
+    }
+    return code;
+}
+
+static int exchange_scratch(struct rename *rename, struct err *err)
+{
+    struct mount *mount = rename->mount;
+    struct inode *a = rename->source, *b = rename->target;
+    cleanup(buf_release) struct buf name_a;
+    buf_init(&name_a, SIZE_MAX / 2);
+    struct action actions[3];
+    pthread_mutex_lock(&mount->cache->lock);
+    struct inode *dir_a = inode_ref(a->parent);
+    buf_add_span(&name_a, inode_name(a));
+    bool stored = a->scratch->id && b->scratch->id;
+    move_action_locked(a, dir_a, span_text(EXCHANGE_NAME), &actions[0]);
+    move_action_locked(b, dir_a, buf_span(&name_a), &actions[1]);
+    move_action_locked(a, rename->dir, rename->name, &actions[2]);
+    pthread_mutex_unlock(&mount->cache->lock);
+    int code = stored ? backend_write(rename->dir->volume->backend, actions, 3, 0, err)
+                      : err_set(err, EBUSY, "a file that is still being made");
+    scoped_lock(&mount->cache->lock);
+    if (code == 0) {
+        inode_detach(mount->cache, b, INODE_OUTDATED);
+        code = inode_move(mount->cache, a, rename->dir, a->kind, rename->name, rename->dir->volume);
+        if (code == 0)
+            code = inode_move(mount->cache, b, dir_a, b->kind, buf_span(&name_a), dir_a->volume);
+    }
+    inode_unref(mount->cache, dir_a);
+    return code;
+}
+
+static int exchange(struct rename *rename, struct err *err)
+{
+    const struct inode *source = rename->source, *target = rename->target;
+    if (!target)
+        return -ENOENT;
+    if (source->kind == INODE_ITEM && target->kind == INODE_ITEM)
+        return exchange_items(rename, err);
+    if (source->scratch && target->scratch && source->kind != INODE_DIRECTORY &&
+        target->kind != INODE_DIRECTORY)
+        return exchange_scratch(rename, err);
+    return err_set(err, EINVAL, "only items with items, and scratch files with scratch files, "
+                                "change places");
+}
+
+/* --- Tables --- */
+
+static int rename_table(struct mount *mount, struct inode *source, struct inode *dir,
+                        struct span name, struct err *err)
+{
+    if (dir->kind != INODE_ROOT || name.data[0] == '.')
+        return err_set(err, EPERM, "a table stays at the root, under a name that is not hidden");
+    int code = table_check_name(name, err);
+    if (code < 0)
+        return code;
+    struct table *table = table_copy(volume_table(source->volume));
+    char *copy = strndup(name.data, name.len);
+    if (!table || !copy) {
+        table_free(table);
+        free(copy);
+        return -ENOMEM;
+    }
+    free(table->name);
+    table->name = copy;
+    code = backend_alter_table(source->volume->backend, table, err);
+    if (code == 0) {
+        scoped_lock(&mount->cache->lock);
+        code = inode_move(mount->cache, source, dir, INODE_TABLE, name, source->volume);
+    }
+    table_free(table);
+    return code < 0 ? code : volumes_load(mount, false, err);
+}
+
+/* --- Choosing the form --- */
+
+static int rename_resolved(struct rename *rename, struct err *err)
+{
+    struct inode *source = rename->source, *target = rename->target;
+    if (target == source)
+        return 0; /* two spellings of one item */
+    if (target && (rename->flags & RENAME_NOREPLACE))
+        return -EEXIST;
+    if (source->kind == INODE_PARTITION || source->kind == INODE_CONTROL)
+        return err_set(err, EXDEV, "only its files can be moved");
+    if (source->volume->backend != rename->dir->volume->backend)
+        return err_set(err, EXDEV, "the tables are in different backends");
+    if (target && target->kind == INODE_PARTITION)
+        return -EISDIR;
+    struct mount *mount = rename->mount;
+    keep_content(mount, target);
+    if (rename->flags & RENAME_EXCHANGE)
+        return exchange(rename, err);
+    if (source->kind == INODE_ITEM)
+        return rename->item ? item_to_item(rename, err) : item_to_scratch(rename, err);
+    return rename->item ? scratch_to_item(rename, err) : scratch_to_scratch(rename, err);
+}
+
+static int rename_file(struct mount *mount, struct inode *source, struct inode *dir,
+                       struct span name, unsigned flags, bool *ret_rewritten, struct err *err)
+{
+    struct place place;
+    int code = place_parse(dir, name, &place, err);
+    cleanup(buf_release) struct buf part = place.part;
+    struct rename rename = {.mount = mount,
+                            .source = source,
+                            .dir = dir,
+                            .name = name,
+                            .flags = flags,
+                            .item = place.kind == PLACE_ITEM,
+                            .part = buf_span(&part)};
+    if (code == 0)
+        code = creatable(dir, &place, name, err);
+    if (code == 0)
+        code = resolve(mount, dir, name, &rename.target, NULL, err);
+    if (code == -ENOENT) {
+        rename.target = NULL;
+        code = 0;
+    }
+    if (code == 0 && source->kind == INODE_ITEM) /* what was written so far goes with it */
+        code = save(mount, source, 0, NULL, err);
+    if (code == 0) {
+        pthread_mutex_lock(&mount->cache->lock);
+        inode_freeze_locked(mount, source);
+        pthread_mutex_unlock(&mount->cache->lock);
+        code = rename_resolved(&rename, err);
+        pthread_mutex_lock(&mount->cache->lock);
+        inode_thaw_locked(mount, source);
+        pthread_mutex_unlock(&mount->cache->lock);
+    }
+    *ret_rewritten = rename.rewritten;
+    if (rename.target) {
+        scoped_lock(&mount->cache->lock);
+        inode_unref(mount->cache, rename.target);
+    }
+    return code;
+}
+
+int fs_rename(struct mount *mount, struct inode *dir, struct span name, struct inode *new_dir,
+              struct span new_name, unsigned flags, struct inode **ret_rewritten, struct err *err)
+{
+    *ret_rewritten = NULL;
+    if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE))
+        return -EINVAL;
+    struct inode *source;
+    int code = resolve(mount, dir, name, &source, NULL, err);
+    if (code < 0)
+        return code;
+    bool rewritten = false;
+    if (source->kind == INODE_TABLE) {
+        struct inode *target = NULL;
+        if (new_dir->kind == INODE_ROOT && resolve(mount, new_dir, new_name, &target, NULL, NULL) == 0)
+            code = target == source ? 0 : -EEXIST;
+        else
+            code = rename_table(mount, source, new_dir, new_name, err);
+        if (target) {
+            scoped_lock(&mount->cache->lock);
+            inode_unref(mount->cache, target);
+        }
+    } else if (new_dir->kind == INODE_ROOT || new_dir->kind == INODE_CONTROL ||
+               source->kind == INODE_CONTROL) {
+        code = err_set(err, EXDEV, "only tables live at the root, and control files in %s",
+                       CONTROL_NAME);
+    } else {
+        code = rename_file(mount, source, new_dir, new_name, flags, &rewritten, err);
+    }
+    scoped_lock(&mount->cache->lock);
+    if (rewritten)
+        *ret_rewritten = source; /* with the reference */
+    else
+        inode_unref(mount->cache, source);
+    return code;
+}

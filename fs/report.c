@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* Telling why: the log, user.itemfs.error, and the drafts of refused saves. */
+#include "fs/mount.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/text.h"
+
+#define HELD_BYTES_MAX (64u << 20)
+
+/* "users/ada.json", safe to show. */
+static void show_path(const struct inode *dir, struct span name, struct buf *out)
+{
+    if (dir->parent && dir->kind != INODE_CONTROL) {
+        cleanup(buf_release) struct buf own;
+        buf_init(&own, SIZE_MAX / 2);
+        inode_file_name(dir, &own);
+        show_path(dir->parent, buf_span(&own), out);
+    }
+    if (out->len && name.len)
+        buf_add_char(out, '/');
+    text_visible(name, out);
+}
+
+static struct report *find_locked(struct mount *mount, uint64_t dir, struct span name)
+{
+    for (size_t i = 0; i < REPORT_RING; i++) {
+        struct report *report = &mount->reports[i];
+        if (report->dir == dir && span_equal(span_text(report->name), name))
+            return report;
+    }
+    return NULL;
+}
+
+static void remember_locked(struct mount *mount, uint64_t dir, struct span name, const char *text)
+{
+    struct report *report = find_locked(mount, dir, name);
+    if (!report) {
+        char *copy = strndup(name.len ? name.data : "", name.len);
+        if (!copy)
+            return;
+        report = &mount->reports[mount->report_next++ % REPORT_RING];
+        free(report->name);
+        report->name = copy;
+        report->dir = dir;
+    }
+    snprintf(report->text, sizeof report->text, "%s", text);
+}
+
+void report_failure(struct mount *mount, const struct inode *dir, struct span name,
+                    const char *site, int code, const struct err *err)
+{
+    cleanup(buf_release) struct buf path;
+    buf_init(&path, 1 << 16);
+    pthread_mutex_lock(&mount->cache->lock);
+    show_path(dir, name, &path);
+    remember_locked(mount, dir->node, name, err_text(err, code));
+    if (name.len)
+        remember_locked(mount, dir->node, span_text(""), err_text(err, code));
+    pthread_mutex_unlock(&mount->cache->lock);
+    log_warning(site, "%s %s: %s", site, path.len ? path.data : "/", err_text(err, code));
+}
+
+bool report_find(struct mount *mount, const struct inode *dir, struct span name, struct buf *out)
+{
+    scoped_lock(&mount->cache->lock);
+    const struct report *report = find_locked(mount, dir->node, name);
+    if (report)
+        buf_add_text(out, report->text);
+    return report != NULL;
+}
+
+/* --- Drafts --- */
+
+/* The path of NAME in DIR below its table, e.g. "cust-7/a.json". */
+static void draft_place(struct mount *mount, const struct inode *dir, struct span name,
+                        struct buf *path)
+{
+    if (dir->kind != INODE_TABLE) {
+        scoped_lock(&mount->cache->lock);
+        inode_file_name(dir, path);
+        buf_add_char(path, '/');
+    }
+    buf_add_span(path, name);
+}
+
+/* Whether PATH is taken by another draft. */
+struct path_search {
+    struct span path;
+    bool taken;
+};
+
+static int path_taken(void *context, const struct draft *draft)
+{
+    struct path_search *search = context;
+    search->taken |= span_equal(draft->path, search->path);
+    return search->taken;
+}
+
+/* The first of PATH, PATH.2, PATH.3 .. that no draft has. */
+static void free_path(struct mount *mount, struct backend *backend, struct span table,
+                      struct buf *path)
+{
+    size_t stem = path->len;
+    for (int number = 2;; number++) {
+        struct path_search search = {.path = buf_span(path)};
+        if (backend_draft_list(backend, table, path_taken, &search, NULL) < 0)
+            return;
+        pthread_mutex_lock(&mount->cache->lock);
+        for (struct held_draft *held = mount->held; held; held = held->next)
+            if (span_equal(held->draft.table, table))
+                path_taken(&search, &held->draft);
+        pthread_mutex_unlock(&mount->cache->lock);
+        if (!search.taken)
+            return;
+        buf_resize(path, stem);
+        buf_addf(path, ".%d", number);
+    }
+}
+
+static int draft_write(struct backend *backend, const struct draft *draft, struct span bytes,
+                       uint64_t *ret_id, struct err *err)
+{
+    struct action action = {.kind = ACTION_DRAFT_PUT, .draft = *draft, .body = bytes};
+    int code = backend_write(backend, &action, 1, 0, err);
+    if (code == 0)
+        *ret_id = draft->id ? draft->id : action.made_id;
+    return code;
+}
+
+/* The backend is full or broken: in memory until it is not. */
+static void draft_hold(struct mount *mount, struct backend *backend, const struct draft *draft,
+                       struct span bytes)
+{
+    struct held_draft *held =
+        malloc(sizeof *held + draft->table.len + draft->path.len + draft->reason.len);
+    struct body *body = body_new(bytes);
+    if (!held || !body) {
+        free(held);
+        body_unref(body);
+        log_error("draft", "out of memory: a draft of table %.*s is lost", (int)draft->table.len,
+                  draft->table.data);
+        return;
+    }
+    *held = (struct held_draft){.draft = *draft, .body = body, .backend = backend};
+    char *at = held->strings;
+    struct span *strings[] = {&held->draft.table, &held->draft.path, &held->draft.reason};
+    for (size_t i = 0; i < 3; i++) {
+        memcpy(at, strings[i]->data, strings[i]->len);
+        strings[i]->data = at;
+        at += strings[i]->len;
+    }
+    scoped_lock(&mount->cache->lock);
+    uint64_t total = bytes.len;
+    for (struct held_draft *other = mount->held; other; other = other->next)
+        total += other->body->len;
+    if (total > HELD_BYTES_MAX) {
+        log_error("draft", "too many drafts wait for the backend of table %.*s: one is lost",
+                  (int)draft->table.len, draft->table.data);
+        body_unref(held->body);
+        free(held);
+        return;
+    }
+    held->next = mount->held;
+    mount->held = held;
+}
+
+void draft_keep(struct mount *mount, const struct inode *dir, struct span name,
+                struct span bytes, int code, const struct err *err, uint64_t *draft_id)
+{
+    cleanup(buf_release) struct buf path;
+    buf_init(&path, 1 << 16);
+    struct backend *backend = dir->volume->backend;
+    struct span table = span_text(volume_table(dir->volume)->name);
+    draft_place(mount, dir, name, &path);
+    if (!*draft_id)
+        free_path(mount, backend, table, &path);
+    struct draft draft = {.id = *draft_id,
+                          .table = table,
+                          .path = buf_span(&path),
+                          .code = -code,
+                          .reason = span_text(err_text(err, code)),
+                          .time_ns = clock_now_ns(),
+                          .size = bytes.len};
+    if (draft_write(backend, &draft, bytes, draft_id, NULL) < 0)
+        draft_hold(mount, backend, &draft, bytes);
+}
+
+void draft_drop(const struct inode *dir, uint64_t *draft_id)
+{
+    struct action action = {.kind = ACTION_DRAFT_DELETE, .draft = {.id = *draft_id}};
+    if (backend_write(dir->volume->backend, &action, 1, 0, NULL) == 0)
+        *draft_id = 0;
+}
+
+void drafts_retry(struct mount *mount)
+{
+    for (;;) {
+        pthread_mutex_lock(&mount->cache->lock);
+        struct held_draft *held = mount->held;
+        if (held)
+            mount->held = held->next;
+        pthread_mutex_unlock(&mount->cache->lock);
+        if (!held)
+            return;
+        uint64_t id;
+        if (draft_write(held->backend, &held->draft, body_span(held->body), &id, NULL) < 0) {
+            scoped_lock(&mount->cache->lock);
+            held->next = mount->held;
+            mount->held = held;
+            return;
+        }
+        body_unref(held->body);
+        free(held);
+    }
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From names to inodes. A fetch takes a stamp first; when something moved under that name while it
+ * was under way, what it brought may be old, and it is made again.
+ */
+#include "fs/mount.h"
+
+#include <errno.h>
+
+#define RESOLVE_TRIES 8
+
+static int absent(struct err *err)
+{
+    (void)err; /* the most ordinary answer of all: no message is composed */
+    return -ENOENT;
+}
+
+static void meta_from_backend(struct inode_meta *meta, const struct item_meta *from)
+{
+    *meta = (struct inode_meta){.version = from->version,
+                                .size = from->size,
+                                .mtime_ns = from->mtime_ns,
+                                .ctime_ns = from->ctime_ns,
+                                .ttl = from->ttl,
+                                .change_ns = from->change_ns,
+                                .change = (uint8_t)from->change};
+}
+
+/* The kernel may keep a listing of DIR only until something in it expires. */
+static void expires_in_locked(struct inode *dir, int64_t ttl)
+{
+    if (ttl > 0 && (dir->meta.ttl == 0 || ttl < dir->meta.ttl))
+        dir->meta.ttl = ttl;
+}
+
+void save_applied_locked(struct mount *mount, struct inode *inode, const struct item_meta *meta)
+{
+    meta_from_backend(&inode->meta, meta);
+    cache_moved(mount->cache, inode->parent, inode_name(inode));
+    expires_in_locked(inode->parent, meta->ttl);
+}
+
+struct inode *adopt_item_locked(struct mount *mount, struct inode *dir, struct span part,
+                                const struct item_meta *meta, struct span body, uint64_t stamp)
+{
+    struct inode *inode = inode_find(mount->cache, dir, CLASS_ITEM, part);
+    if (inode)
+        return inode;
+    if (cache_has_moved(mount->cache, dir, part, stamp) || grace_find_locked(mount, dir, part))
+        return NULL;
+    inode = inode_new(mount->cache, dir, INODE_ITEM, part, dir->volume);
+    if (!inode)
+        return NULL;
+    meta_from_backend(&inode->meta, meta);
+    expires_in_locked(dir, meta->ttl);
+    struct body *bytes = body.data ? body_new(body) : NULL;
+    if (bytes)
+        inode_set_body(mount->cache, inode, bytes);
+    return inode;
+}
+
+/* A lookup under the lock: found, known to be absent, or to be fetched. */
+enum found { FOUND, FOUND_NOTHING, FETCH };
+
+static enum found find_item_locked(struct mount *mount, struct inode *dir, struct span part,
+                                   struct inode **ret_inode, uint64_t *ret_stamp)
+{
+    struct inode *inode = inode_find(mount->cache, dir, CLASS_ITEM, part);
+    if (inode && inode_expired(inode) && !(inode->edit && inode->edit->dirty)) {
+        inode_ref(inode);
+        inode_detach(mount->cache, inode, INODE_OUTDATED);
+        inode_unref(mount->cache, inode);
+        inode = NULL;
+    }
+    if (inode) {
+        *ret_inode = inode_ref(inode);
+        return FOUND;
+    }
+    *ret_stamp = cache_stamp(mount->cache);
+    return grace_find_locked(mount, dir, part) ? FOUND_NOTHING : FETCH;
+}
+
+int resolve_item(struct mount *mount, struct inode *dir, struct span part,
+                 struct inode **ret_inode, struct err *err)
+{
+    pthread_mutex_t *lock = &mount->cache->lock;
+    cleanup(buf_release) struct buf body;
+    cleanup(buf_release) struct buf rendered;
+    buf_init(&body, SIZE_MAX / 2);
+    buf_init(&rendered, SIZE_MAX / 2);
+    for (int tries = 0; tries < RESOLVE_TRIES; tries++) {
+        uint64_t stamp = 0;
+        pthread_mutex_lock(lock);
+        enum found found = find_item_locked(mount, dir, part, ret_inode, &stamp);
+        pthread_mutex_unlock(lock);
+        if (found != FETCH)
+            return found == FOUND ? 0 : absent(err);
+        struct item_meta meta;
+        const struct table *table = volume_table(dir->volume);
+        struct key key = dir_key(dir, part);
+        struct span shown = span_of("", 0);
+        buf_clear(&body);
+        int code = backend_get(dir->volume->backend, table, key, &meta, &body, err);
+        if (code == 0)
+            code = content_show(table, key, &meta, buf_span(&body), &rendered, &shown, err);
+        if (code < 0 && code != -ENOENT)
+            return code;
+        scoped_lock(lock);
+        if (code == -ENOENT) {
+            if (!cache_has_moved(mount->cache, dir, part, stamp))
+                return absent(err);
+            continue;
+        }
+        struct inode *inode = adopt_item_locked(mount, dir, part, &meta, shown, stamp);
+        if (inode) {
+            *ret_inode = inode_ref(inode);
+            return 0;
+        }
+    }
+    return err_set(err, EAGAIN, "table %s: the item changes faster than it can be read",
+                   volume_table(dir->volume)->name);
+}
+
+/* --- Hashed names: the part begins with PREFIX and has NAME --- */
+
+struct search {
+    struct span prefix, name;
+    enum value_type type;
+    bool in_partition;
+    const char *suffix;
+    struct buf *part;
+    struct buf candidate;
+    bool found;
+};
+
+static int search_each(struct search *search, struct span part)
+{
+    if (part.len < search->prefix.len ||
+        memcmp(part.data, search->prefix.data, search->prefix.len) != 0)
+        return span_compare(part, search->prefix) > 0;
+    buf_clear(&search->candidate);
+    name_from_part(search->type, part, search->suffix, &search->candidate);
+    if (!span_equal(buf_span(&search->candidate), search->name))
+        return 0;
+    buf_clear(search->part);
+    buf_add_span(search->part, part);
+    search->found = true;
+    return 1;
+}
+
+static int search_item(void *context, const struct record *record)
+{
+    struct search *search = context;
+    return search_each(search, search->in_partition ? record->key.sort : record->key.partition);
+}
+
+static int search_partition(void *context, const struct partition_info *info)
+{
+    return search_each(context, info->partition);
+}
+
+/*
+ * Keys are walked in order from the prefix on. A walk starts behind a key, so it starts behind the
+ * prefix without its last byte: that leaves out nothing that begins with the prefix.
+ */
+static int search_hashed(struct mount *mount, struct inode *dir, struct span name,
+                         struct place *place, struct err *err)
+{
+    (void)mount;
+    const struct table *table = volume_table(dir->volume);
+    struct backend *backend = dir->volume->backend;
+    struct search search = {.name = name, .part = &place->part};
+    cleanup(buf_release) struct buf prefix;
+    buf_init(&prefix, KEY_PART_MAX);
+    buf_add_span(&prefix, buf_span(&place->part));
+    search.prefix = buf_span(&prefix);
+    struct span start = span_of(prefix.data, prefix.len ? prefix.len - 1 : 0);
+    buf_init(&search.candidate, KEY_PART_MAX);
+    int code;
+    if (place->kind == PLACE_PARTITION) {
+        search.type = table->partition.type;
+        search.suffix = "";
+        code = backend_partitions(backend, table, start, 0, search_partition, &search, err);
+    } else {
+        search.in_partition = dir->kind == INODE_PARTITION;
+        search.type = search.in_partition ? table->sort.type : table->partition.type;
+        search.suffix = KEY_ITEM_SUFFIX;
+        struct walk walk = {.after = dir_key(dir, start), .in_partition = search.in_partition};
+        code = backend_walk(backend, table, &walk, search_item, &search, err);
+    }
+    buf_release(&search.candidate);
+    if (code < 0)
+        return code;
+    return search.found ? 0 : absent(err);
+}
+
+/* --- Tables, partitions, scratch --- */
+
+struct inode *adopt_table_locked(struct mount *mount, struct volume *volume)
+{
+    const struct table *table = volume_table(volume);
+    struct inode *root = mount->cache->root;
+    struct inode *inode = inode_find(mount->cache, root, CLASS_TABLE, span_text(table->name));
+    if (!inode) {
+        inode = inode_new(mount->cache, root, INODE_TABLE, span_text(table->name), volume);
+        if (inode)
+            inode->meta.mtime_ns = inode->meta.ctime_ns = table->changed_ns;
+    }
+    return inode;
+}
+
+static int resolve_table(struct mount *mount, struct span name, struct inode **ret_inode,
+                         struct err *err)
+{
+    scoped_lock(&mount->cache->lock);
+    struct volume *volume = volume_find_locked(mount, name);
+    if (!volume)
+        return absent(err);
+    struct inode *inode = adopt_table_locked(mount, volume);
+    if (!inode)
+        return -ENOMEM;
+    *ret_inode = inode_ref(inode);
+    return 0;
+}
+
+struct inode *adopt_partition_locked(struct mount *mount, struct inode *dir, struct span part,
+                                     int64_t changed_ns)
+{
+    struct inode *inode = inode_find(mount->cache, dir, CLASS_PARTITION, part);
+    if (!inode) {
+        inode = inode_new(mount->cache, dir, INODE_PARTITION, part, dir->volume);
+        if (inode)
+            inode->meta.mtime_ns = inode->meta.ctime_ns = changed_ns;
+    }
+    return inode;
+}
+
+void partition_lingers_locked(struct inode *dir)
+{
+    if (dir->kind != INODE_PARTITION || dir->state != INODE_ATTACHED)
+        return;
+    dir->linger = true;
+    inode_list_locally(dir);
+}
+
+static int resolve_partition(struct mount *mount, struct inode *dir, struct span part,
+                             struct inode **ret_inode, struct err *err)
+{
+    pthread_mutex_t *lock = &mount->cache->lock;
+    for (int tries = 0; tries < RESOLVE_TRIES; tries++) {
+        pthread_mutex_lock(lock);
+        struct inode *inode = inode_find(mount->cache, dir, CLASS_PARTITION, part);
+        if (inode)
+            *ret_inode = inode_ref(inode);
+        uint64_t stamp = cache_stamp(mount->cache);
+        pthread_mutex_unlock(lock);
+        if (inode)
+            return 0;
+        uint64_t items;
+        int64_t changed_ns;
+        int code = backend_partition(dir->volume->backend, volume_table(dir->volume), part, &items,
+                                     &changed_ns, err);
+        if (code < 0 && code != -ENOENT)
+            return code;
+        scoped_lock(lock);
+        if (cache_has_moved(mount->cache, dir, part, stamp))
+            continue;
+        if (code == -ENOENT)
+            return absent(err);
+        inode = adopt_partition_locked(mount, dir, part, changed_ns);
+        if (!inode)
+            return -ENOMEM;
+        *ret_inode = inode_ref(inode);
+        return 0;
+    }
+    return err_set(err, EAGAIN, "table %s: the partition changes faster than it can be read",
+                   volume_table(dir->volume)->name);
+}
+
+static enum inode_kind scratch_inode_kind(enum scratch_kind kind)
+{
+    static const enum inode_kind kinds[] = {
+        [SCRATCH_FILE] = INODE_FILE, [SCRATCH_LINK] = INODE_LINK, [SCRATCH_DIRECTORY] = INODE_DIRECTORY};
+    return kinds[kind];
+}
+
+struct inode *adopt_scratch_locked(struct mount *mount, struct inode *dir,
+                                   const struct scratch *scratch, uint64_t stamp)
+{
+    struct inode *inode = inode_find(mount->cache, dir, CLASS_SCRATCH, scratch->name);
+    if (inode)
+        return inode;
+    if (cache_has_moved(mount->cache, dir, scratch->name, stamp))
+        return NULL;
+    struct scratch_state *state = calloc(1, sizeof *state);
+    if (state)
+        inode = inode_new(mount->cache, dir, scratch_inode_kind(scratch->kind), scratch->name,
+                          dir->volume);
+    if (!inode) {
+        free(state);
+        return NULL;
+    }
+    *state = (struct scratch_state){scratch->id, scratch->mode, scratch->uid, scratch->gid};
+    inode->scratch = state;
+    inode->meta = (struct inode_meta){.version = 1,
+                                      .size = scratch->size,
+                                      .mtime_ns = scratch->mtime_ns,
+                                      .ctime_ns = scratch->ctime_ns,
+                                      .ttl = scratch->ttl};
+    return inode;
+}
+
+struct adoption {
+    struct mount *mount;
+    struct inode *dir;
+    uint64_t stamp;
+    struct inode *inode;
+};
+
+static int adopt_found(void *context, const struct scratch *scratch)
+{
+    struct adoption *adoption = context;
+    scoped_lock(&adoption->mount->cache->lock);
+    adoption->inode =
+        adopt_scratch_locked(adoption->mount, adoption->dir, scratch, adoption->stamp);
+    if (adoption->inode)
+        inode_ref(adoption->inode);
+    return 0;
+}
+
+int resolve_scratch(struct mount *mount, struct inode *dir, struct span name,
+                    struct inode **ret_inode, struct err *err)
+{
+    pthread_mutex_t *lock = &mount->cache->lock;
+    for (int tries = 0; tries < RESOLVE_TRIES; tries++) {
+        pthread_mutex_lock(lock);
+        struct inode *inode = inode_find(mount->cache, dir, CLASS_SCRATCH, name);
+        if (inode)
+            *ret_inode = inode_ref(inode);
+        struct adoption adoption = {mount, dir, cache_stamp(mount->cache), NULL};
+        pthread_mutex_unlock(lock);
+        if (inode)
+            return 0;
+        struct scratch place;
+        scratch_place(dir, &place);
+        int code = backend_scratch_find(dir->volume->backend, volume_table(dir->volume),
+                                        place.partition, place.parent, name, adopt_found, &adoption,
+                                        err);
+        if (code == 0 && adoption.inode) {
+            *ret_inode = adoption.inode;
+            return 0;
+        }
+        if (code < 0 && code != -ENOENT)
+            return code;
+        scoped_lock(lock);
+        if (code == -ENOENT && !cache_has_moved(mount->cache, dir, name, adoption.stamp))
+            return absent(err);
+    }
+    return err_set(err, EAGAIN, "the file changes faster than it can be read");
+}
+
+static int resolve_control(struct mount *mount, struct inode *dir, struct span name,
+                           struct inode **ret_inode, struct err *err)
+{
+    cleanup(buf_release) struct buf path;
+    buf_init(&path, 1 << 20);
+    if (dir->kind == INODE_CONTROL) { /* a control inode's name is its path under .itemfs */
+        buf_add_span(&path, inode_name(dir));
+        if (path.len)
+            buf_add_char(&path, '/');
+        buf_add_span(&path, name);
+    }
+    bool directory;
+    int code = control_stat(mount, buf_span(&path), &directory, err);
+    if (code < 0)
+        return code;
+    scoped_lock(&mount->cache->lock);
+    struct inode *root = mount->cache->root;
+    struct inode *inode = inode_find(mount->cache, root, CLASS_CONTROL, buf_span(&path));
+    if (!inode)
+        inode = inode_new(mount->cache, root, INODE_CONTROL, buf_span(&path), NULL);
+    if (!inode)
+        return -ENOMEM;
+    inode->linger = false;
+    inode->meta.change = directory;
+    *ret_inode = inode_ref(inode);
+    return 0;
+}
+
+int resolve(struct mount *mount, struct inode *dir, struct span name, struct inode **ret_inode,
+            bool *ret_alias, struct err *err)
+{
+    struct place place;
+    int code = place_parse(dir, name, &place, NULL);
+    cleanup(buf_release) struct buf part = place.part;
+    if (ret_alias)
+        *ret_alias = place.alias;
+    if (code == -EINVAL) /* a name that nothing can have names nothing */
+        return absent(err);
+    if (code == 0 && place.hashed) {
+        code = search_hashed(mount, dir, name, &place, err);
+        part = place.part;
+    }
+    if (code < 0)
+        return code;
+    switch (place.kind) {
+    case PLACE_TABLE: return resolve_table(mount, name, ret_inode, err);
+    case PLACE_ITEM: return resolve_item(mount, dir, buf_span(&part), ret_inode, err);
+    case PLACE_CONTROL: return resolve_control(mount, dir, name, ret_inode, err);
+    case PLACE_PARTITION:
+        code = resolve_partition(mount, dir, buf_span(&part), ret_inode, err);
+        if (code != -ENOENT)
+            return code;
+        break;
+    case PLACE_SCRATCH: break;
+    }
+    return resolve_scratch(mount, dir, name, ret_inode, err);
+}

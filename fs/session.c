@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/session.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define WORKERS 16
+#define FILESYSTEM "fuse.itemfs"
+
+/* --- The mount point --- */
+
+/* Absolute and without links, also where the last component cannot be looked at. */
+static char *absolute_path(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (real || errno != ENOTCONN)
+        return real;
+    char copy[PATH_MAX], parent[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    for (size_t len = strlen(copy); len > 1 && copy[len - 1] == '/'; len--)
+        copy[len - 1] = '\0';
+    char *slash = strrchr(copy, '/');
+    if (slash)
+        *slash = '\0';
+    if (!realpath(!slash ? "." : *copy ? copy : "/", parent))
+        return NULL;
+    char *joined = NULL;
+    if (asprintf(&joined, "%s/%s", parent, slash ? slash + 1 : copy) < 0)
+        return NULL;
+    return joined;
+}
+
+/* /proc/self/mountinfo writes space, tab, newline and backslash as octal escapes. */
+static void unescape_octal(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; to++) {
+        unsigned code;
+        if (*from == '\\' && sscanf(from + 1, "%3o", &code) == 1) {
+            *to = (char)code;
+            from += 4;
+        } else {
+            *to = *from++;
+        }
+    }
+    *to = '\0';
+}
+
+/* Whether the topmost filesystem mounted on PATH is one of ours. */
+static bool is_mounted(const char *path)
+{
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    char *line = NULL;
+    size_t size = 0;
+    bool ours = false;
+    while (mounts && getline(&line, &size, mounts) > 0) {
+        char point[PATH_MAX], type[64];
+        const char *dash = strstr(line, " - ");
+        if (!dash || sscanf(line, "%*s %*s %*s %*s %4095s", point) != 1 ||
+            sscanf(dash, " - %63s", type) != 1)
+            continue;
+        unescape_octal(point);
+        if (strcmp(point, path) == 0)
+            ours = strcmp(type, FILESYSTEM) == 0;
+    }
+    free(line);
+    if (mounts)
+        fclose(mounts);
+    return ours;
+}
+
+int mountpoint_check(const char *path, char **ret_path, struct err *err)
+{
+    struct stat stat_now;
+    int error = stat(path, &stat_now) < 0 ? errno : 0;
+    if (error && error != ENOTCONN)
+        return err_set(err, error, "mount point %s: %s", path, strerror(error));
+    if (!error && !S_ISDIR(stat_now.st_mode))
+        return err_set(err, ENOTDIR, "mount point %s: not a directory", path);
+    cleanup_free char *real = absolute_path(path);
+    if (!real)
+        return err_set(err, errno, "mount point %s: %s", path, strerror(errno));
+    if (is_mounted(real)) {
+        if (!error)
+            return err_set(err, EBUSY, "mount point %s: something is mounted there already", path);
+        umount2(real, MNT_DETACH); /* what a killed daemon left; fails where it is not ours to do */
+        error = stat(real, &stat_now) < 0 ? errno : 0;
+    }
+    if (error)
+        return err_set(err, error, "mount point %s: %s (a dead mount: umount it)", path,
+                       strerror(error));
+    *ret_path = real;
+    real = NULL;
+    return 0;
+}
+
+/* --- Starting --- */
+
+static struct mount *mount_new(struct config *config, const char *mountpoint)
+{
+    struct mount *mount = calloc(1, sizeof *mount);
+    if (!mount)
+        return NULL;
+    mount->config = config;
+    mount->mountpoint = mountpoint;
+    mount->mounted_ns = clock_now_ns();
+    mount->uid = config->has_uid ? config->uid : getuid();
+    mount->gid = config->has_gid ? config->gid : getgid();
+    struct sysinfo info;
+    if (sysinfo(&info) == 0)
+        mount->prefill_budget = (uint64_t)info.totalram * info.mem_unit / 8;
+    mount->cache = cache_new(config->cache_size);
+    if (!mount->cache) {
+        free(mount);
+        return NULL;
+    }
+    return mount;
+}
+
+static int session_mount(struct mount *mount, struct fuse_args *args, struct err *err)
+{
+    mount->session = fuse_session_new(args, &itemfs_ops, sizeof itemfs_ops, mount);
+    if (!mount->session)
+        return err_set(err, EINVAL, "the mount options are not right");
+    if (fuse_set_signal_handlers(mount->session) < 0)
+        return err_set(err, EIO, "cannot handle signals");
+    if (fuse_session_mount(mount->session, mount->mountpoint) < 0)
+        return err_set(err, EPERM, "cannot mount on %s (is /dev/fuse there, and fusermount3 "
+                                   "installed?)", mount->mountpoint);
+    return 0;
+}
+
+int session_start(struct config *config, const char *mountpoint, struct fuse_args *args,
+                  struct mount **ret_mount, struct err *err)
+{
+    struct mount *mount = mount_new(config, mountpoint);
+    if (!mount) {
+        config_free(config);
+        return -ENOMEM;
+    }
+    int code = source_open(config, !config->read_only, &mount->source, err);
+    if (code == 0)
+        code = session_mount(mount, args, err);
+    if (code == 0)
+        code = notifier_start(mount, err);
+    if (code == 0)
+        code = follow_start(mount, err);
+    if (code < 0) {
+        session_stop(mount);
+        return code;
+    }
+    *ret_mount = mount;
+    return 0;
+}
+
+int session_run(struct mount *mount)
+{
+    struct fuse_loop_config *loop = fuse_loop_cfg_create();
+    if (!loop)
+        return -ENOMEM;
+    fuse_loop_cfg_set_max_threads(loop, WORKERS);
+    fuse_loop_cfg_set_idle_threads(loop, WORKERS);
+    fuse_loop_cfg_set_clone_fd(loop, 0);
+    int code = fuse_session_loop_mt(mount->session, loop);
+    fuse_loop_cfg_destroy(loop);
+    return code < 0 ? code : 0; /* above 0: the signal that ended it */
+}
+
+/* What is still in memory goes where it belongs. */
+static void finish_work(struct mount *mount)
+{
+    if (!mount->config->read_only) {
+        save_all(mount);
+        grace_run(mount, NULL, true);
+        drafts_retry(mount);
+    }
+    for (const struct held_draft *held = mount->held; held; held = held->next)
+        log_error("draft", "a refused save of table %.*s could not be kept: %.*s",
+                  (int)held->draft.table.len, held->draft.table.data, (int)held->draft.reason.len,
+                  held->draft.reason.data);
+}
+
+static void free_lists(struct mount *mount)
+{
+    while (mount->held) {
+        struct held_draft *held = mount->held;
+        mount->held = held->next;
+        body_unref(held->body);
+        free(held);
+    }
+    while (mount->graces) {
+        struct grace *grace = mount->graces;
+        mount->graces = grace->next;
+        free(grace->name);
+        free(grace);
+    }
+    for (size_t i = 0; i < REPORT_RING; i++)
+        free(mount->reports[i].name);
+}
+
+void session_stop(struct mount *mount)
+{
+    if (mount->follower_started || mount->keeper_started)
+        follow_stop(mount);
+    if (mount->notifier)
+        finish_work(mount);
+    if (mount->session) {
+        fuse_session_unmount(mount->session);
+        notifier_stop(mount);
+        fuse_remove_signal_handlers(mount->session);
+        fuse_session_destroy(mount->session);
+    }
+    source_close(mount->source);
+    free_lists(mount);
+    volumes_free(mount);
+    cache_free(mount->cache);
+    config_free(mount->config);
+    free(mount);
+}

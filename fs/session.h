@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* From a configuration to a running mount, and back. */
+#ifndef FS_SESSION_H
+#define FS_SESSION_H
+
+#include "fs/mount.h"
+
+/* Says what is in the way of a mount on PATH, clears away a dead mount of ours, and gives the
+ * absolute path. -ENOENT, -ENOTDIR, -EBUSY (mounted already). */
+int mountpoint_check(const char *path, char **ret_path, struct err *err);
+
+/* Opens the source, mounts, and starts the threads. ARGS are for libfuse. Takes CONFIG, also on
+ * failure. */
+int session_start(struct config *config, const char *mountpoint, struct fuse_args *args,
+                  struct mount **ret_mount, struct err *err);
+/* Serves requests until unmounted or told to end by a signal. */
+int session_run(struct mount *mount);
+/* Finishes saves, unmounts, and frees everything. */
+void session_stop(struct mount *mount);
+
+#endif

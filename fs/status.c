@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* What the mount says of itself: status.json for people and scripts, metrics for Prometheus. */
+#include "fs/mount.h"
+
+#include <inttypes.h>
+
+#include "base/json.h"
+
+static const char *const op_names[OP_COUNT] = {
+    [OP_LOOKUP] = "lookup",   [OP_GETATTR] = "getattr", [OP_SETATTR] = "setattr",
+    [OP_READDIR] = "readdir", [OP_OPEN] = "open",       [OP_READ] = "read",
+    [OP_WRITE] = "write",     [OP_FLUSH] = "flush",     [OP_FSYNC] = "fsync",
+    [OP_CREATE] = "create",   [OP_UNLINK] = "unlink",   [OP_RENAME] = "rename",
+    [OP_XATTR] = "xattr",
+};
+
+/* A moment of what is counted. */
+struct numbers {
+    uint64_t inodes, body_bytes, body_budget, held_drafts, waiting_deletes, tables;
+};
+
+static struct numbers numbers_now(struct mount *mount)
+{
+    scoped_lock(&mount->cache->lock);
+    struct numbers now = {.inodes = mount->cache->count,
+                          .body_bytes = mount->cache->body_bytes,
+                          .body_budget = mount->cache->body_budget};
+    for (const struct held_draft *held = mount->held; held; held = held->next)
+        now.held_drafts++;
+    for (const struct grace *grace = mount->graces; grace; grace = grace->next)
+        now.waiting_deletes++;
+    for (const struct volume *volume = mount->volumes; volume; volume = volume->next)
+        now.tables += !volume->dropped;
+    return now;
+}
+
+static void add_backend(const struct mount *mount, size_t index, struct buf *out)
+{
+    const struct backend *backend = mount->source->backends[index];
+    const struct backend_config *config = &mount->config->backends[index];
+    buf_add_text(out, "    {\"name\": ");
+    json_add_string(out, span_text(config->name));
+    buf_addf(out, ", \"kind\": \"%s\", \"path\": ", backend->ops->kind);
+    json_add_string(out, span_text(config->path));
+    buf_addf(out,
+             ", \"reads\": %" PRIu64 ", \"read_errors\": %" PRIu64 ", \"writes\": %" PRIu64
+             ", \"write_errors\": %" PRIu64 "}%s\n",
+             backend->counters.reads, backend->counters.read_errors, backend->counters.writes,
+             backend->counters.write_errors, index + 1 < mount->source->count ? "," : "");
+}
+
+void status_json(struct mount *mount, struct buf *out)
+{
+    struct numbers now = numbers_now(mount);
+    buf_add_text(out, "{\n  \"version\": \"" ITEMFS_VERSION "\",\n  \"mountpoint\": ");
+    json_add_string(out, span_text(mount->mountpoint));
+    buf_addf(out, ",\n  \"mounted\": %" PRId64 ",\n  \"read_only\": %s,\n", mount->mounted_ns / NS_PER_S,
+             mount->config->read_only ? "true" : "false");
+    buf_add_text(out, "  \"backends\": [\n");
+    for (size_t i = 0; i < mount->source->count; i++)
+        add_backend(mount, i, out);
+    buf_addf(out,
+             "  ],\n  \"tables\": %" PRIu64 ",\n"
+             "  \"cache\": {\"inodes\": %" PRIu64 ", \"body_bytes\": %" PRIu64
+             ", \"body_budget\": %" PRIu64 "},\n",
+             now.tables, now.inodes, now.body_bytes, now.body_budget);
+    buf_addf(out,
+             "  \"saves\": %" PRIu64 ",\n  \"refusals\": %" PRIu64 ",\n  \"conflicts\": %" PRIu64
+             ",\n  \"foreign_changes\": %" PRIu64 ",\n  \"held_drafts\": %" PRIu64
+             ",\n  \"waiting_deletes\": %" PRIu64 "\n}\n",
+             mount->saves, mount->refusals, mount->conflicts, mount->foreign_changes,
+             now.held_drafts, now.waiting_deletes);
+}
+
+static void metric(struct buf *out, const char *name, const char *type, const char *help,
+                   uint64_t value)
+{
+    buf_addf(out, "# HELP itemfs_%s %s\n# TYPE itemfs_%s %s\nitemfs_%s %" PRIu64 "\n", name, help,
+             name, type, name, value);
+}
+
+void status_metrics(struct mount *mount, struct buf *out)
+{
+    struct numbers now = numbers_now(mount);
+    buf_add_text(out, "# HELP itemfs_operations_total Requests from the kernel.\n"
+                      "# TYPE itemfs_operations_total counter\n");
+    for (int i = 0; i < OP_COUNT; i++)
+        buf_addf(out, "itemfs_operations_total{op=\"%s\"} %" PRIu64 "\n", op_names[i],
+                 mount->ops[i]);
+    metric(out, "operation_errors_total", "counter", "Requests answered with an error.",
+           mount->op_errors);
+    metric(out, "saves_total", "counter", "Items saved.", mount->saves);
+    metric(out, "refusals_total", "counter", "Saves refused, kept as drafts.", mount->refusals);
+    metric(out, "conflicts_total", "counter", "Saves refused for a change made elsewhere.",
+           mount->conflicts);
+    metric(out, "foreign_changes_total", "counter", "Changes made elsewhere and seen here.",
+           mount->foreign_changes);
+    metric(out, "prefilled_total", "counter", "Items handed to the kernel ahead of reads.",
+           mount->prefilled);
+    metric(out, "inodes", "gauge", "Inodes known.", now.inodes);
+    metric(out, "body_bytes", "gauge", "Bytes of item bodies in memory.", now.body_bytes);
+    metric(out, "held_drafts", "gauge", "Drafts that no backend could take yet.", now.held_drafts);
+    for (size_t i = 0; i < mount->source->count; i++) {
+        const struct backend_counters *counters = &mount->source->backends[i]->counters;
+        const char *name = mount->config->backends[i].name;
+        buf_addf(out, "itemfs_backend_reads_total{backend=\"%s\"} %" PRIu64 "\n", name,
+                 counters->reads);
+        buf_addf(out, "itemfs_backend_read_errors_total{backend=\"%s\"} %" PRIu64 "\n", name,
+                 counters->read_errors);
+        buf_addf(out, "itemfs_backend_writes_total{backend=\"%s\"} %" PRIu64 "\n", name,
+                 counters->writes);
+        buf_addf(out, "itemfs_backend_write_errors_total{backend=\"%s\"} %" PRIu64 "\n", name,
+                 counters->write_errors);
+        buf_addf(out, "itemfs_backend_read_seconds_total{backend=\"%s\"} %.6f\n", name,
+                 (double)counters->read_ns / 1e9);
+        buf_addf(out, "itemfs_backend_write_seconds_total{backend=\"%s\"} %.6f\n", name,
+                 (double)counters->write_ns / 1e9);
+    }
+}

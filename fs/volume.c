@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of this mount, and keeping them in step with their backends. */
+#include "fs/mount.h"
+
+#include <errno.h>
+
+struct volume *volume_find_locked(struct mount *mount, struct span name)
+{
+    struct volume *volume = mount->volumes;
+    while (volume &&
+           (volume->dropped || !span_equal(span_text(volume_table(volume)->name), name)))
+        volume = volume->next;
+    return volume;
+}
+
+struct volume *volume_by_id_locked(struct mount *mount, const struct backend *backend,
+                                   uint64_t table_id)
+{
+    struct volume *volume = mount->volumes;
+    while (volume && (volume->backend != backend || volume_table(volume)->id != table_id))
+        volume = volume->next;
+    return volume;
+}
+
+static struct table *current_table(struct volume *volume)
+{
+    return atomic_load_explicit(&volume->table, memory_order_acquire);
+}
+
+/* NAMES: each with its NUL. Collected first, since a walk must not call its own backend. */
+static int collect_name(void *context, const struct table *table)
+{
+    struct buf *names = context;
+    buf_add(names, table->name, strlen(table->name) + 1);
+    return buf_error(names);
+}
+
+static void volume_update_locked(struct volume *volume, struct table *table)
+{
+    struct retired_table *retired = malloc(sizeof *retired);
+    if (!retired) {
+        table_free(table); /* the old description serves until the next change */
+        return;
+    }
+    *retired = (struct retired_table){current_table(volume), volume->retired};
+    volume->retired = retired;
+    atomic_store_explicit(&volume->table, table, memory_order_release);
+}
+
+/* The table's name was taken away: by a drop, or a rename elsewhere. */
+static void name_gone_locked(struct mount *mount, struct span name, bool notify)
+{
+    struct inode *inode = inode_find(mount->cache, mount->cache->root, CLASS_TABLE, name);
+    if (inode) {
+        inode_ref(inode);
+        inode_detach(mount->cache, inode, INODE_OUTDATED);
+        inode_unref(mount->cache, inode);
+    }
+    if (notify)
+        notify_name(mount, mount->cache->root, name);
+}
+
+static int volume_put_locked(struct mount *mount, struct backend *backend, struct table *table,
+                             bool notify)
+{
+    struct volume *volume = volume_by_id_locked(mount, backend, table->id);
+    if (volume && !volume->dropped) {
+        const struct table *old = volume_table(volume);
+        bool renamed = strcmp(old->name, table->name) != 0;
+        if (renamed)
+            name_gone_locked(mount, span_text(old->name), notify);
+        if (renamed && notify)
+            notify_name(mount, mount->cache->root, span_text(table->name));
+        volume_update_locked(volume, table);
+        return 0;
+    }
+    volume = calloc(1, sizeof *volume);
+    if (!volume) {
+        table_free(table);
+        return -ENOMEM;
+    }
+    atomic_init(&volume->table, table);
+    volume->backend = backend;
+    volume->next = mount->volumes;
+    mount->volumes = volume;
+    cache_moved(mount->cache, mount->cache->root, span_text(table->name));
+    if (notify)
+        notify_name(mount, mount->cache->root, span_text(table->name));
+    return 0;
+}
+
+/* Volumes whose name is not among NAMES were dropped. */
+static void drop_missing_locked(struct mount *mount, const struct buf *names, bool notify)
+{
+    for (struct volume *volume = mount->volumes; volume; volume = volume->next) {
+        const char *own = volume_table(volume)->name;
+        const char *at = names->data, *end = at ? at + names->len : at;
+        while (at < end && strcmp(at, own) != 0)
+            at += strlen(at) + 1;
+        if (at < end || volume->dropped)
+            continue;
+        volume->dropped = true;
+        name_gone_locked(mount, span_text(own), notify);
+    }
+}
+
+int volumes_load(struct mount *mount, bool notify, struct err *err)
+{
+    cleanup(buf_release) struct buf names;
+    buf_init(&names, SIZE_MAX / 2);
+    int code = source_tables(mount->source, collect_name, &names, err);
+    for (size_t at = 0; code == 0 && at < names.len;) {
+        const char *name = names.data + at;
+        at += strlen(name) + 1;
+        struct backend *backend;
+        struct table *table;
+        code = source_table(mount->source, span_text(name), &backend, &table, err);
+        if (code == -ENOENT) { /* dropped just now: the next load sees it */
+            code = 0;
+            continue;
+        }
+        if (code == 0) {
+            scoped_lock(&mount->cache->lock);
+            code = volume_put_locked(mount, backend, table, notify);
+        }
+    }
+    if (code == 0) {
+        scoped_lock(&mount->cache->lock);
+        drop_missing_locked(mount, &names, notify);
+        if (notify)
+            notify_directory(mount, mount->cache->root);
+    }
+    return code;
+}
+
+void volumes_free(struct mount *mount)
+{
+    while (mount->volumes) {
+        struct volume *volume = mount->volumes;
+        mount->volumes = volume->next;
+        while (volume->retired) {
+            struct retired_table *retired = volume->retired;
+            volume->retired = retired->next;
+            table_free(retired->table);
+            free(retired);
+        }
+        table_free(current_table(volume));
+        free(volume);
+    }
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Extended attributes. Ours all begin with "user.itemfs."; every other name is EOPNOTSUPP, not
+ * ENODATA, at which `ls -l` stops asking for the whole device (facts: fuse.md 3). Derived ones are
+ * listed, and writing one back is accepted and ignored, so that rsync -X and cp -a restore cleanly.
+ */
+#include "fs/mount.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/xattr.h>
+
+#include "base/number.h"
+
+#define PREFIX "user.itemfs."
+
+enum attribute {
+    ATTRIBUTE_TTL,
+    ATTRIBUTE_KEY,
+    ATTRIBUTE_CHANGE_ID,
+    ATTRIBUTE_CHANGE_TYPE,
+    ATTRIBUTE_CHANGE_TIME,
+    ATTRIBUTE_SEQUENCE,
+    ATTRIBUTE_TABLE,
+    ATTRIBUTE_TTL_ATTRIBUTE,
+    ATTRIBUTE_STREAM,
+    ATTRIBUTE_ERROR, /* not listed: nothing to copy */
+    ATTRIBUTE_NONE,
+};
+
+static const char *const names[ATTRIBUTE_NONE] = {
+    [ATTRIBUTE_TTL] = "ttl",
+    [ATTRIBUTE_KEY] = "key",
+    [ATTRIBUTE_CHANGE_ID] = "change_id",
+    [ATTRIBUTE_CHANGE_TYPE] = "change_type",
+    [ATTRIBUTE_CHANGE_TIME] = "change_time",
+    [ATTRIBUTE_SEQUENCE] = "sequence",
+    [ATTRIBUTE_TABLE] = "table",
+    [ATTRIBUTE_TTL_ATTRIBUTE] = "ttl_attribute",
+    [ATTRIBUTE_STREAM] = "stream",
+    [ATTRIBUTE_ERROR] = "error",
+};
+
+static enum attribute attribute_of(struct span name)
+{
+    size_t prefix = strlen(PREFIX);
+    if (name.len <= prefix || memcmp(name.data, PREFIX, prefix) != 0)
+        return ATTRIBUTE_NONE;
+    struct span rest = span_of(name.data + prefix, name.len - prefix);
+    int at = 0;
+    while (at < ATTRIBUTE_NONE && !span_equal(rest, span_text(names[at])))
+        at++;
+    return (enum attribute)at;
+}
+
+static const char *change_name(uint8_t change)
+{
+    static const char *const change_names[] = {[CHANGE_NONE] = "NONE",
+                                               [CHANGE_INSERT] = "INSERT",
+                                               [CHANGE_MODIFY] = "MODIFY",
+                                               [CHANGE_REMOVE] = "REMOVE"};
+    return change_names[change];
+}
+
+static void add_time(int64_t ns, struct buf *out)
+{
+    time_t seconds = ns / NS_PER_S;
+    struct tm parts;
+    char text[32];
+    gmtime_r(&seconds, &parts);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    buf_addf(out, "%s.%09" PRId64 "Z", text, ns % NS_PER_S);
+}
+
+static int add_key(struct mount *mount, struct inode *inode, struct buf *out)
+{
+    struct key_copy copy;
+    scoped_lock(&mount->cache->lock);
+    int code = key_copy_locked(inode, &copy);
+    if (code == 0)
+        key_to_typed(volume_table(inode->volume), copy.key, out);
+    key_copy_release(&copy);
+    return code;
+}
+
+static int get_item(struct mount *mount, struct inode *inode, enum attribute attribute,
+                    struct buf *out)
+{
+    if (attribute == ATTRIBUTE_KEY)
+        return add_key(mount, inode, out);
+    pthread_mutex_lock(&mount->cache->lock);
+    struct inode_meta meta = inode->meta;
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (attribute == ATTRIBUTE_TTL) {
+        if (meta.ttl <= 0)
+            return -ENODATA;
+        buf_addf(out, "%" PRId64, meta.ttl);
+        return 0;
+    }
+    if (meta.version == 0) /* not saved yet */
+        return -ENODATA;
+    char id[33];
+    switch (attribute) {
+    case ATTRIBUTE_CHANGE_ID:
+        backend_change_id(inode->volume->backend, meta.version, id);
+        buf_add_text(out, id);
+        return 0;
+    case ATTRIBUTE_CHANGE_TYPE: buf_add_text(out, change_name(meta.change)); return 0;
+    case ATTRIBUTE_CHANGE_TIME: add_time(meta.change_ns, out); return 0;
+    case ATTRIBUTE_SEQUENCE: buf_addf(out, "%" PRIu64, meta.version); return 0;
+    default: return -ENODATA;
+    }
+}
+
+static int get_table(const struct inode *inode, enum attribute attribute, struct buf *out)
+{
+    const struct table *table = volume_table(inode->volume);
+    switch (attribute) {
+    case ATTRIBUTE_TABLE: table_to_json(table, out); return 0;
+    case ATTRIBUTE_TTL_ATTRIBUTE:
+        if (!table->ttl_attribute)
+            return -ENODATA;
+        buf_add_text(out, table->ttl_attribute);
+        return 0;
+    case ATTRIBUTE_STREAM: buf_add_text(out, table->stream ? "enabled" : "disabled"); return 0;
+    default: return -ENODATA;
+    }
+}
+
+/* Why the last save or creation under this name was refused: remembered, else of its draft. */
+static int get_error(struct mount *mount, struct inode *inode, struct buf *out, struct err *err)
+{
+    if (inode->kind == INODE_CONTROL)
+        return control_error(mount, inode_name(inode), out, err);
+    if (report_find(mount, inode, span_text(""), out))
+        return 0;
+    if (!inode->parent)
+        return -ENODATA;
+    cleanup(buf_release) struct buf name;
+    cleanup(buf_release) struct buf path;
+    buf_init(&name, SIZE_MAX / 2);
+    buf_init(&path, SIZE_MAX / 2);
+    pthread_mutex_lock(&mount->cache->lock);
+    inode_file_name(inode, &name);
+    buf_add_text(&path, "drafts/");
+    if (inode->volume)
+        buf_addf(&path, "%s/", volume_table(inode->volume)->name);
+    if (inode->parent->kind == INODE_PARTITION) {
+        inode_file_name(inode->parent, &path);
+        buf_add_char(&path, '/');
+    }
+    buf_add_span(&path, buf_span(&name));
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (report_find(mount, inode->parent, buf_span(&name), out))
+        return 0;
+    return inode->kind == INODE_ITEM ? control_error(mount, buf_span(&path), out, err) : -ENODATA;
+}
+
+int fs_xattr_get(struct mount *mount, struct inode *inode, struct span name, struct buf *out,
+                 struct err *err)
+{
+    enum attribute attribute = attribute_of(name);
+    if (attribute == ATTRIBUTE_NONE)
+        return -EOPNOTSUPP;
+    if (attribute == ATTRIBUTE_ERROR)
+        return get_error(mount, inode, out, err);
+    if (inode->kind == INODE_ITEM)
+        return get_item(mount, inode, attribute, out);
+    if (inode->kind == INODE_TABLE)
+        return get_table(inode, attribute, out);
+    if (inode->kind == INODE_FILE && attribute == ATTRIBUTE_TTL)
+        return get_item(mount, inode, attribute, out);
+    return -ENODATA;
+}
+
+static void add_name(struct buf *out, enum attribute attribute)
+{
+    buf_add_text(out, PREFIX);
+    buf_add(out, names[attribute], strlen(names[attribute]) + 1);
+}
+
+int fs_xattr_list(struct mount *mount, struct inode *inode, struct buf *out, struct err *err)
+{
+    (void)err;
+    scoped_lock(&mount->cache->lock);
+    if ((inode->kind == INODE_ITEM || inode->kind == INODE_FILE) && inode->meta.ttl > 0)
+        add_name(out, ATTRIBUTE_TTL);
+    if (inode->kind == INODE_ITEM) {
+        add_name(out, ATTRIBUTE_KEY);
+        for (int at = ATTRIBUTE_CHANGE_ID; inode->meta.version && at <= ATTRIBUTE_SEQUENCE; at++)
+            add_name(out, (enum attribute)at);
+    }
+    if (inode->kind == INODE_TABLE) {
+        add_name(out, ATTRIBUTE_TABLE);
+        if (volume_table(inode->volume)->ttl_attribute)
+            add_name(out, ATTRIBUTE_TTL_ATTRIBUTE);
+        add_name(out, ATTRIBUTE_STREAM);
+    }
+    return buf_error(out);
+}
+
+/* --- Setting --- */
+
+/* The edit's text gets the TTL; a body that is no object keeps it beside. Lock held. */
+static int edit_ttl_locked(struct inode *inode, struct edit *edit, int64_t seconds,
+                           struct err *err)
+{
+    const struct table *table = volume_table(inode->volume);
+    struct key_copy copy;
+    struct item_facts facts;
+    int code = key_copy_locked(inode, &copy);
+    if (code == 0)
+        code = item_examine(table, copy.key, buf_span(&edit->bytes), &facts, NULL, err);
+    key_copy_release(&copy);
+    if (code < 0)
+        return code;
+    if (facts.is_object || facts.is_empty) {
+        cleanup(buf_release) struct buf out;
+        buf_init(&out, edit->bytes.max);
+        code = item_set_ttl(table, buf_span(&edit->bytes), seconds, &out, err);
+        if (code < 0)
+            return code;
+        if (buf_error(&out))
+            return buf_error(&out);
+        buf_clear(&edit->bytes);
+        buf_add_span(&edit->bytes, buf_span(&out));
+    }
+    if (!edit->dirty && !edit->timed)
+        edit->mtime_ns = inode->meta.mtime_ns; /* as with any attribute, only the ctime moves */
+    inode->meta.ttl = seconds;
+    edit->dirty = edit->written = true;
+    return buf_error(&edit->bytes);
+}
+
+static int set_item_ttl(struct mount *mount, struct inode *inode, int64_t seconds,
+                        bool *ret_rewritten, struct err *err)
+{
+    const struct table *table = volume_table(inode->volume);
+    if (!table->ttl_attribute)
+        return err_set(err, EOPNOTSUPP, "table %s has no TTL attribute", table->name);
+    if (table->format == FORMAT_TYPED)
+        return err_set(err, EOPNOTSUPP, "table %s shows typed text: set the TTL there",
+                       table->name);
+    pthread_mutex_lock(&mount->cache->lock);
+    bool same = inode->meta.ttl == seconds && !(inode->edit && inode->edit->dirty);
+    while (!same && inode->storing)
+        pthread_cond_wait(&mount->cache->changed, &mount->cache->lock);
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (same)
+        return 0;
+    struct edit *edit;
+    int code = edit_load(mount, inode, &edit, err);
+    if (code < 0)
+        return code;
+    bool pending = edit->dirty || edit->fresh;
+    int64_t old_ttl = inode->meta.ttl;
+    code = edit_ttl_locked(inode, edit, seconds, err);
+    if (code < 0)
+        inode->meta.ttl = old_ttl;
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (code == 0 && !pending) {
+        code = save(mount, inode, 0, NULL, err);
+        err_clear(err); /* save has reported it */
+    }
+    *ret_rewritten = code == 0;
+    scoped_lock(&mount->cache->lock);
+    if (inode->edit && inode->edit->writers == 0 && !inode->edit->saving)
+        inode_edit_drop(inode);
+    return code;
+}
+
+static int set_scratch_ttl(struct mount *mount, struct inode *inode, int64_t seconds,
+                           struct err *err)
+{
+    struct action action;
+    cleanup(buf_release) struct buf name;
+    buf_init(&name, SIZE_MAX / 2);
+    pthread_mutex_lock(&mount->cache->lock);
+    inode->meta.ttl = seconds;
+    scratch_action_locked(inode, &action);
+    buf_add_span(&name, inode_name(inode));
+    pthread_mutex_unlock(&mount->cache->lock);
+    action.scratch.name = buf_span(&name);
+    return action.scratch.id ? backend_write(inode->volume->backend, &action, 1, 0, err) : 0;
+}
+
+static int parse_ttl(struct span value, int64_t *ret_seconds, struct err *err)
+{
+    if (number_is_json(value) && number_to_int64(value, ret_seconds) && *ret_seconds > 0)
+        return 0;
+    return err_set(err, EINVAL, "a TTL is epoch seconds, a whole number above 0");
+}
+
+static int set_stream(struct mount *mount, struct inode *inode, struct span value, struct err *err)
+{
+    bool on = span_equal(value, span_text("enabled")) || span_equal(value, span_text("on"));
+    if (!on && !span_equal(value, span_text("disabled")) && !span_equal(value, span_text("off")))
+        return err_set(err, EINVAL, "a stream is \"enabled\" or \"disabled\"");
+    if (volume_table(inode->volume)->stream == on)
+        return 0;
+    struct table *table = table_copy(volume_table(inode->volume));
+    if (!table)
+        return -ENOMEM;
+    table->stream = on;
+    int code = backend_alter_table(inode->volume->backend, table, err);
+    table_free(table);
+    return code < 0 ? code : volumes_load(mount, false, err);
+}
+
+int fs_xattr_set(struct mount *mount, struct inode *inode, struct span name, struct span value,
+                 int flags, bool *ret_rewritten, struct err *err)
+{
+    *ret_rewritten = false;
+    enum attribute attribute = attribute_of(name);
+    if (attribute == ATTRIBUTE_NONE)
+        return -EOPNOTSUPP;
+    bool file = inode->kind == INODE_ITEM || inode->kind == INODE_FILE;
+    if (attribute == ATTRIBUTE_TTL && file) {
+        int64_t seconds;
+        int code = parse_ttl(value, &seconds, err);
+        if (code < 0)
+            return code;
+        if ((flags & XATTR_CREATE) && inode->meta.ttl > 0)
+            return -EEXIST;
+        if ((flags & XATTR_REPLACE) && inode->meta.ttl <= 0)
+            return -ENODATA;
+        return inode->kind == INODE_ITEM ? set_item_ttl(mount, inode, seconds, ret_rewritten, err)
+                                         : set_scratch_ttl(mount, inode, seconds, err);
+    }
+    if (attribute == ATTRIBUTE_STREAM && inode->kind == INODE_TABLE)
+        return set_stream(mount, inode, value, err);
+    return 0; /* derived: accepted, ignored */
+}
+
+int fs_xattr_remove(struct mount *mount, struct inode *inode, struct span name,
+                    bool *ret_rewritten, struct err *err)
+{
+    *ret_rewritten = false;
+    enum attribute attribute = attribute_of(name);
+    if (attribute == ATTRIBUTE_NONE)
+        return -EOPNOTSUPP;
+    if (attribute != ATTRIBUTE_TTL || (inode->kind != INODE_ITEM && inode->kind != INODE_FILE))
+        return 0;
+    if (inode->meta.ttl <= 0)
+        return -ENODATA;
+    return inode->kind == INODE_ITEM ? set_item_ttl(mount, inode, 0, ret_rewritten, err)
+                                     : set_scratch_ttl(mount, inode, 0, err);
+}
