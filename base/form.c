@@ -36,39 +36,26 @@ int form_of_token(const struct json_token *name, enum form *ret_form)
     return buf_error(&text);
 }
 
-int form_refuse(const struct json_reader *reader, const char *at, enum form form, struct span name,
-                struct err *err)
-{
-    static const char *const wanted[] = {
-        [FORM_B] = "a string of base64",
-        [FORM_SS] = "an array of strings, at least one and no two equal",
-        [FORM_NS] = "an array of numbers, at least one and no two equal",
-        [FORM_BS] = "an array of base64 strings, at least one and no two equal",
-        [FORM_M] = "an object",
-    };
-    const int shown = (int)(name.len < 60 ? name.len : 60);
-    if (form != FORM_UNKNOWN)
-        return json_refuse(reader, at, err, "\"%.*s\" needs %s", shown, name.data, wanted[form]);
-    return json_refuse(reader, at, err,
-                       "an object whose only name begins with \"$\" is written "
-                       "{\"$M\": {\"%.*s\": ..}}",
-                       shown, name.data);
-}
-
 struct walk {
     struct json_reader *reader;
     const char *end; /* of the last token */
     struct err *err;
 };
 
-/* An object that should be a form and is none, unless it is what "$M" holds. */
+/* An object that should be a form and is none. */
 struct suspect {
     const char *at; /* NULL: none */
     enum form form;
     struct span name;
 };
 
-static int walk_value(struct walk *walk, const struct json_token *first, struct suspect *ret_found);
+/* What is wrong with a value, read as usual and read as what "$M" holds. Only objects of one member
+ * differ in this. */
+struct finding {
+    struct suspect usual, literal;
+};
+
+static int walk_value(struct walk *walk, const struct json_token *first, struct finding *ret_found);
 
 static const char *token_start(const struct json_token *token)
 {
@@ -83,9 +70,24 @@ static int walk_next(struct walk *walk, struct json_token *token)
     return error;
 }
 
-static int refuse(struct walk *walk, const struct suspect *suspect)
+static int refuse(const struct walk *walk, const struct suspect *suspect)
 {
-    return form_refuse(walk->reader, suspect->at, suspect->form, suspect->name, walk->err);
+    static const char *const wanted[] = {
+        [FORM_B] = "a string of base64",
+        [FORM_SS] = "an array of strings, at least one and no two equal",
+        [FORM_NS] = "an array of numbers, at least one and no two equal",
+        [FORM_BS] = "an array of base64 strings, at least one and no two equal",
+        [FORM_M] = "an object",
+    };
+    struct span name = suspect->name;
+    const int shown = (int)(name.len < 60 ? name.len : 60);
+    if (suspect->form != FORM_UNKNOWN)
+        return json_refuse(walk->reader, suspect->at, walk->err, "\"%.*s\" needs %s", shown,
+                           name.data, wanted[suspect->form]);
+    return json_refuse(walk->reader, suspect->at, walk->err,
+                       "an object whose only name begins with \"$\" is written "
+                       "{\"$M\": {\"%.*s\": ..}}",
+                       shown, name.data);
 }
 
 static int walk_array(struct walk *walk)
@@ -95,10 +97,10 @@ static int walk_array(struct walk *walk)
         int error = walk_next(walk, &token);
         if (error || token.kind == JSON_ARRAY_END)
             return error;
-        struct suspect found = {0};
+        struct finding found = {0};
         error = walk_value(walk, &token, &found);
-        if (!error && found.at)
-            error = refuse(walk, &found);
+        if (!error && found.usual.at)
+            error = refuse(walk, &found.usual);
         if (error)
             return error;
     }
@@ -118,30 +120,47 @@ static int form_holds(struct span object, enum form form, enum json_kind content
     return 1;
 }
 
-/* Reads one member's value. FORM is what the object is a form of as long as this stays its only
- * member: then what "$M" holds may be a suspect. */
+/* Reads one member's value. What is wrong with it is left to be decided where it is the first one
+ * of a name that FORM tells is "$M", and no other form holds a container besides its own. */
 static int walk_member(struct walk *walk, enum form form, enum json_kind *ret_kind,
-                       struct suspect *ret_found)
+                       struct finding *ret_found)
 {
     struct json_token token;
+    struct finding found = {0};
     int error = walk_next(walk, &token);
+    error = error ? error : walk_value(walk, &token, &found);
+    if (!error && found.usual.at && form != FORM_M)
+        error = refuse(walk, &found.usual);
     if (error)
         return error;
     *ret_kind = token.kind;
-    struct suspect found = {0};
-    error = walk_value(walk, &token, &found);
-    if (!error && found.at && form != FORM_M)
-        return refuse(walk, &found);
     *ret_found = found;
-    return error;
+    return 0;
 }
 
-static int walk_object(struct walk *walk, const char *start, struct suspect *ret_found)
+/* The object at START has the one member NAME, whose value is of KIND and was FOUND to be so. */
+static int judge_form(struct walk *walk, const char *start, const struct json_token *name,
+                      enum form form, enum json_kind kind, const struct finding *found,
+                      struct finding *ret_found)
 {
-    struct json_token name = {0}, token;
+    struct span object = span_of(start, (size_t)(walk->end - start));
+    int holds = form_holds(object, form, kind);
+    if (holds < 0)
+        return holds;
+    if (holds == 0)
+        ret_found->usual = (struct suspect){.at = start, .form = form, .name = name->raw};
+    else if (form == FORM_M)
+        ret_found->usual = found->literal;
+    ret_found->literal = found->usual;
+    return 0;
+}
+
+static int walk_object(struct walk *walk, const char *start, struct finding *ret_found)
+{
+    struct json_token first = {0}, token;
     enum form form = FORM_NONE;
     enum json_kind kind = JSON_NULL;
-    struct suspect found = {0};
+    struct finding found = {0};
     for (size_t count = 0;; count++) {
         int error = walk_next(walk, &token);
         if (error)
@@ -149,11 +168,11 @@ static int walk_object(struct walk *walk, const char *start, struct suspect *ret
         if (token.kind == JSON_OBJECT_END)
             break;
         if (count == 0) {
-            name = token;
-            error = form_of_token(&name, &form);
+            first = token;
+            error = form_of_token(&first, &form);
         } else {
             form = FORM_NONE;
-            error = found.at ? refuse(walk, &found) : 0;
+            error = found.usual.at ? refuse(walk, &found.usual) : 0;
         }
         error = error ? error : walk_member(walk, form, &kind, &found);
         if (error)
@@ -161,20 +180,14 @@ static int walk_object(struct walk *walk, const char *start, struct suspect *ret
     }
     if (form == FORM_NONE)
         return 0;
-    struct span object = span_of(start, (size_t)(walk->end - start));
-    int holds = form_holds(object, form, kind);
-    if (holds == 0)
-        *ret_found = (struct suspect){.at = start, .form = form, .name = name.raw};
-    return holds < 0 ? holds : 0;
+    return judge_form(walk, start, &first, form, kind, &found, ret_found);
 }
 
-static int walk_value(struct walk *walk, const struct json_token *first, struct suspect *ret_found)
+static int walk_value(struct walk *walk, const struct json_token *first, struct finding *ret_found)
 {
     if (first->kind == JSON_OBJECT)
         return walk_object(walk, first->raw.data, ret_found);
-    if (first->kind == JSON_ARRAY)
-        return walk_array(walk);
-    return 0;
+    return first->kind == JSON_ARRAY ? walk_array(walk) : 0;
 }
 
 int form_skip(struct json_reader *reader, const struct json_token *first, struct span *ret_raw,
@@ -182,10 +195,10 @@ int form_skip(struct json_reader *reader, const struct json_token *first, struct
 {
     struct walk walk = {.reader = reader, .err = err};
     walk.end = first->raw.data + first->raw.len + (first->kind == JSON_STRING);
-    struct suspect found = {0};
+    struct finding found = {0};
     int error = walk_value(&walk, first, &found);
-    if (!error && found.at)
-        error = refuse(&walk, &found);
+    if (!error && found.usual.at)
+        error = refuse(&walk, &found.usual);
     if (error)
         return error == -ENOMEM ? err_set(err, ENOMEM, "out of memory for JSON") : error;
     const char *start = token_start(first);

@@ -27,10 +27,6 @@ enum form form_of_name(struct span name);
 /* The same for a JSON_NAME token. -ENOMEM. */
 int form_of_token(const struct json_token *name, enum form *ret_form);
 
-/* Sets the message for the form NAME at AT, whose content is wrong or whose name is unknown. */
-int form_refuse(const struct json_reader *reader, const char *at, enum form form, struct span name,
-                struct err *err);
-
 /*
  * Reads over the value whose first token is FIRST, checking that everything in it that should be a
  * form is one. ret_raw is the value's text. No tree is built.

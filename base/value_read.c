@@ -86,8 +86,20 @@ static int make_form(enum form form, struct value *content)
     }
 }
 
-/* AT is where VALUE begins in the text. */
-static int finish(struct builder *builder, const char *at, struct value *value)
+static int finish(struct value *value);
+
+static int finish_held(struct value *map)
+{
+    if (!value_needs_wrap(map))
+        return 0;
+    const struct member *member = &map->map.members[0];
+    bool left = form_of_name(span_of(member->name, member->name_len)) == FORM_M;
+    return left ? finish(&map->map.members[0].value) : 0;
+}
+
+/* What "$M" holds is taken as it stands, but what that holds in turn is not: where its one member
+ * is named "$M" too, `build` left that one's value as it was. -EINVAL comes without a message. */
+static int finish(struct value *value)
 {
     if (value->type != VALUE_M || !value_needs_wrap(value))
         return 0;
@@ -95,8 +107,10 @@ static int finish(struct builder *builder, const char *at, struct value *value)
     struct span name = span_of(member->name, member->name_len);
     enum form form = form_of_name(name);
     int wrong = make_form(form, &member->value);
+    if (!wrong && form == FORM_M)
+        wrong = finish_held(&member->value);
     if (wrong)
-        return wrong < 0 ? wrong : form_refuse(builder->reader, at, form, name, builder->err);
+        return wrong < 0 ? wrong : -EINVAL;
     struct value content = member->value;
     member->value = (struct value){0};
     value_release(value);
@@ -111,7 +125,7 @@ static int build_next(struct builder *builder, const struct json_token *first, b
     struct value value = {0};
     int error = build(builder, first, &value);
     if (!error && !literal)
-        error = finish(builder, first->raw.data, &value);
+        error = finish(&value);
     if (error)
         value_release(&value);
     else
@@ -136,7 +150,7 @@ static int build_array(struct builder *builder, struct value *list)
 
 /* Adds the member NAME of MAP; its value follows in the text. */
 static int build_member(struct builder *builder, const struct json_token *name, bool literal,
-                        const char **ret_at, struct value *map)
+                        struct value *map)
 {
     struct json_token token;
     struct value value;
@@ -144,7 +158,6 @@ static int build_member(struct builder *builder, const struct json_token *name, 
     error = error ? error : build_next(builder, &token, literal, &value);
     if (error)
         return error;
-    *ret_at = token.raw.data;
     struct span bytes;
     error = token_bytes(builder, name, &bytes);
     if (error)
@@ -155,7 +168,6 @@ static int build_member(struct builder *builder, const struct json_token *name, 
 static int build_object(struct builder *builder, struct value *map)
 {
     bool pending = false; /* the first member's value is not finished: it may be what "$M" holds */
-    const char *pending_at = NULL;
     for (;;) {
         struct json_token token;
         int error = json_next(builder->reader, &token, builder->err);
@@ -165,13 +177,11 @@ static int build_object(struct builder *builder, struct value *map)
         if (map->map.count == 0)
             error = form_of_token(&token, &form);
         else if (pending)
-            error = finish(builder, pending_at, &map->map.members[0].value);
+            error = finish(&map->map.members[0].value);
         pending = form == FORM_M;
-        const char *at;
-        error = error ? error : build_member(builder, &token, pending, &at, map);
+        error = error ? error : build_member(builder, &token, pending, map);
         if (error)
             return error;
-        pending_at = at;
     }
 }
 
@@ -202,6 +212,19 @@ static int build(struct builder *builder, const struct json_token *first, struct
     }
 }
 
+/* Says what is wrong with the forms of TEXT: the check knows the place, the tree does not. */
+static int explain(struct span text, int error, struct err *err)
+{
+    struct json_reader *reader = err && error == -EINVAL ? json_reader_new(text) : NULL;
+    struct json_token token;
+    struct span raw;
+    if (reader && json_next(reader, &token, err) == 0)
+        form_skip(reader, &token, &raw, err);
+    json_reader_free(reader);
+    return err_set(err, -error, "%s",
+                   error == -ENOMEM ? "out of memory for a value" : "no value in plain form");
+}
+
 int value_from_plain(struct span text, struct value *ret_value, struct err *err)
 {
     cleanup(builder_release) struct builder builder = {.err = err};
@@ -214,7 +237,7 @@ int value_from_plain(struct span text, struct value *ret_value, struct err *err)
     error = error ? error : json_next(builder.reader, &token, err);
     if (error) {
         value_release(&value);
-        return err_set(err, -error, "out of memory for a value");
+        return explain(text, error, err);
     }
     *ret_value = value;
     return 0;

@@ -169,7 +169,8 @@ static char *name_copy(struct span name)
 {
     char *copy = malloc(name.len + 1);
     if (copy) {
-        memcpy(copy, name.data, name.len);
+        if (name.len)
+            memcpy(copy, name.data, name.len);
         copy[name.len] = '\0';
     }
     return copy;

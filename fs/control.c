@@ -15,10 +15,10 @@
 /* The first component of PATH, and what follows it. */
 static struct span first_part(struct span path, struct span *ret_rest)
 {
-    const char *slash = memchr(path.data, '/', path.len);
+    const char *slash = path.len ? memchr(path.data, '/', path.len) : NULL;
     size_t len = slash ? (size_t)(slash - path.data) : path.len;
     size_t skip = slash ? len + 1 : len;
-    *ret_rest = span_of(path.data + skip, path.len - skip);
+    *ret_rest = path.len > skip ? span_of(path.data + skip, path.len - skip) : span_of("", 0);
     return span_of(path.data, len);
 }
 

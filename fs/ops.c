@@ -47,7 +47,7 @@ static int outcome(struct mount *mount, enum op_counter op, const struct inode *
     mount_count(mount, op);
     if (code < 0 && code != -ENOENT && code != -EOPNOTSUPP && code != -ENODATA)
         atomic_fetch_add_explicit(&mount->op_errors, 1, memory_order_relaxed);
-    if (code < 0 && err && err->text[0])
+    if (code < 0 && code != -ENOENT && err && err->text[0])
         report_failure(mount, dir, span_text(name), "refused", code, err);
     return -code;
 }

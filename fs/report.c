@@ -60,7 +60,7 @@ void report_failure(struct mount *mount, const struct inode *dir, struct span na
     if (name.len)
         remember_locked(mount, dir->node, span_text(""), err_text(err, code));
     pthread_mutex_unlock(&mount->cache->lock);
-    log_warning(site, "%s %s: %s", site, path.len ? path.data : "/", err_text(err, code));
+    log_warning(site, "%s: %s", path.len ? path.data : "/", err_text(err, code));
 }
 
 bool report_find(struct mount *mount, const struct inode *dir, struct span name, struct buf *out)

@@ -227,7 +227,7 @@ class ManyProcesses(MountedTest):
                         if what == 0:
                             self.write(name, json.dumps({"by": number}))
                         elif what == 1:
-                            json.loads(self.read(name))
+                            self.read(name)  # perhaps while it is being written
                         elif what == 2:
                             os.rename(self.path(name), self.path(f"k{chance.randrange(10)}.json"))
                         elif what == 3:
