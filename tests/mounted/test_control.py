@@ -138,5 +138,30 @@ class Control(MountedTest):
             self.assertEqual(b"{", file.read())
 
 
+class ChangeRecords(MountedTest):
+    """What itemctl tells of changes made through the mount."""
+
+    def test_records_agree_with_what_was_done(self):
+        self.write("b_a.json", '{"n": 1.50}')
+        self.sh("sed -i s/1.50/2/ a_b.json; rm a_b.json")
+        got = self.store.streamed(self.table)
+        key = {"key": {"S": "a_b"}}
+        self.assertEqual([("INSERT", key, None, key | {"n": {"N": "1.50"}}),
+                          ("MODIFY", key, key | {"n": {"N": "1.50"}}, key | {"n": {"N": "2"}}),
+                          ("REMOVE", key, key | {"n": {"N": "2"}}, None)],
+                         [(record["change_type"], record["keys"], record.get("old_item"),
+                           record.get("new_item")) for record in got])
+        self.assertEqual(3, len({record["change_id"] for record in got}))
+        self.assertEqual(sorted(record["time"] for record in got),
+                         [record["time"] for record in got])
+
+    def test_xattrs_name_the_last_record(self):
+        self.write("a.json", '{"n": 1}')
+        self.write("a.json", '{"n": 2}')
+        last = self.store.streamed(self.table)[-1]
+        self.assertEqual(last["change_id"],
+                         os.getxattr(self.path("a.json"), "user.itemfs.change_id").decode())
+
+
 if __name__ == "__main__":
     unittest.main()
