@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Files of typed items, read whole: one item, an array of items, or an item a line. */
+#ifndef ITEMCTL_DOCUMENTS_H
+#define ITEMCTL_DOCUMENTS_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Reads FILE ("-": standard input) into TEXT; errors name it. */
+int document_read(const char *file, struct buf *text, struct err *err);
+
+/*
+ * Calls EACH for every item of TEXT, which is an array when it begins with "[", else lines; LINE is
+ * where the item begins, from 1. Blank lines are passed over. A negative value of EACH ends it, and
+ * an error's sentence is put behind "FILE:LINE: ".
+ */
+typedef int (*document_fn)(void *context, struct span item, struct err *err);
+int document_items(const char *file, struct span text, document_fn each, void *context,
+                   struct err *err);
+
+/* Nothing but white space. */
+bool text_is_blank(struct span text);
+
+#endif

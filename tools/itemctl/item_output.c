@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "base/cleanup.h"
+#include "base/item.h"
+#include "base/text.h"
+#include "tools/itemctl/output.h"
+
+#define LINES_MAX (UINT32_C(1) << 30) /* a typed line of the largest item fits */
+#define LINES_FULL (1u << 20)
+#define ROWS_FULL 256
+#define BARE_VALUE "$value" /* item.h */
+
+int64_t ttl_beside(struct span body, int64_t ttl)
+{
+    for (size_t i = 0; i < body.len; i++)
+        if (!memchr(" \t\r\n", body.data[i], 4))
+            return body.data[i] == '{' ? 0 : ttl;
+    return ttl;
+}
+
+void item_output_init(struct item_output *output, const struct table *table, bool json,
+                      struct err *err)
+{
+    size_t columns = 0;
+
+    *output = (struct item_output){.table = table, .json = json, .err = err};
+    output->heads[columns++] = table->partition.name;
+    if (table_sorted(table))
+        output->heads[columns++] = table->sort.name;
+    output->heads[columns++] = "ITEM";
+    buf_init(&output->lines, LINES_MAX);
+    grid_init(&output->grid, output->heads, columns);
+}
+
+void item_output_release(struct item_output *output)
+{
+    buf_release(&output->lines);
+    grid_release(&output->grid);
+}
+
+static void add_part(struct grid *grid, enum value_type type, struct span part)
+{
+    cleanup(buf_release) struct buf text;
+
+    buf_init(&text, 2 * KEY_PART_MAX);
+    if (type == VALUE_B)
+        base64_encode(part, false, &text);
+    else
+        buf_add_span(&text, part);
+    grid_add(grid, buf_span(&text));
+}
+
+/* ITEM, without its key, on one line in plain form; what is no object stands for itself. */
+static void add_plain(const struct value *item, struct buf *out)
+{
+    const struct value *bare = value_member(item, span_text(BARE_VALUE));
+
+    value_to_plain(item->map.count == 1 && bare ? bare : item, (struct value_style){.sort = true},
+                   out);
+}
+
+static int add_row(struct item_output *output, const struct record *record)
+{
+    const struct table *table = output->table;
+    cleanup(value_release) struct value item = {0};
+    cleanup(buf_release) struct buf text;
+    int r = item_from_body(table, record->key, record->body,
+                           ttl_beside(record->body, record->meta.ttl), &item, output->err);
+
+    if (r < 0)
+        return r;
+    buf_init(&text, LINES_MAX);
+    value_member_remove(&item, span_text(table->partition.name));
+    if (table_sorted(table))
+        value_member_remove(&item, span_text(table->sort.name));
+    add_plain(&item, &text);
+    add_part(&output->grid, table->partition.type, record->key.partition);
+    if (table_sorted(table))
+        add_part(&output->grid, table->sort.type, record->key.sort);
+    grid_add(&output->grid, buf_span(&text));
+    return 0;
+}
+
+int item_output_add(struct item_output *output, const struct record *record)
+{
+    int r;
+
+    if (!output->json)
+        return add_row(output, record);
+    r = item_to_typed(output->table, record->key, record->body,
+                      ttl_beside(record->body, record->meta.ttl), &output->lines, output->err);
+    buf_add_char(&output->lines, '\n');
+    if (r == 0 && buf_error(&output->lines))
+        r = err_set(output->err, -buf_error(&output->lines), "no memory for an item");
+    return r;
+}
+
+bool item_output_full(const struct item_output *output)
+{
+    return output->lines.len >= LINES_FULL || output->grid.text.len >= LINES_FULL ||
+           output->grid.cells >= ROWS_FULL * output->grid.columns;
+}
+
+int item_output_flush(struct item_output *output)
+{
+    int r;
+
+    if (!output->json)
+        return grid_print(&output->grid, output->err);
+    r = output_write(buf_span(&output->lines), output->err);
+    buf_clear(&output->lines);
+    return r;
+}

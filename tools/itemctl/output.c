@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/itemctl/output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define STATUS_BROKEN_PIPE 141
+
+static int output_failed(struct err *err)
+{
+    int code = errno ? errno : EIO;
+
+    if (code == EPIPE)
+        _exit(STATUS_BROKEN_PIPE);
+    return err_set(err, code, "standard output: %s", strerror(code));
+}
+
+int output_write(struct span text, struct err *err)
+{
+    errno = 0;
+    if (text.len && fwrite(text.data, 1, text.len, stdout) != text.len)
+        return output_failed(err);
+    return 0;
+}
+
+int output_text(const char *text, struct err *err)
+{
+    return output_write(span_text(text), err);
+}
+
+int output_finish(struct err *err)
+{
+    errno = 0;
+    return fflush(stdout) != 0 || ferror(stdout) ? output_failed(err) : 0;
+}
+
+void output_discard(void)
+{
+    fflush(stdout);
+}
+
+static void add_time(struct buf *out, int64_t seconds, const char *fraction)
+{
+    time_t time = (time_t)seconds;
+    struct tm utc;
+    char text[64];
+
+    if (!gmtime_r(&time, &utc) || !strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc))
+        snprintf(text, sizeof text, "@%lld", (long long)seconds);
+    buf_addf(out, "%s%sZ", text, fraction);
+}
+
+void output_time_ns(struct buf *out, int64_t time_ns)
+{
+    int64_t part = time_ns % NS_PER_S;
+    char fraction[32];
+
+    part += part < 0 ? NS_PER_S : 0;
+    snprintf(fraction, sizeof fraction, ".%09lld", (long long)part);
+    add_time(out, (time_ns - part) / NS_PER_S, fraction);
+}
+
+void output_time_s(struct buf *out, int64_t seconds)
+{
+    add_time(out, seconds, "");
+}
