@@ -92,6 +92,8 @@ static bool is_for_others(const char *option)
 static int apply_options(struct arguments *arguments, struct config *config, struct err *err)
 {
     char *state = NULL;
+    if (!arguments->options)
+        return 0;
     for (char *option = strtok_r(arguments->options, ",", &state); option;
          option = strtok_r(NULL, ",", &state)) {
         if (is_for_others(option))

@@ -423,18 +423,68 @@ static int exchange_scratch(struct rename *rename, struct err *err)
     return code;
 }
 
+/* An item and a scratch file: each gets the content of the other. */
+static int exchange_mixed(struct rename *rename, struct inode *item, struct inode *scratch,
+                          struct err *err)
+{
+    struct mount *mount = rename->mount;
+    struct body *item_body = NULL, *scratch_body = NULL;
+    int64_t item_mtime_ns = 0, scratch_mtime_ns = 0, ttl;
+    struct key_copy copy;
+    cleanup(buf_release) struct buf out;
+    buf_init(&out, SIZE_MAX / 2);
+    struct action actions[2] = {0};
+    const struct table *table = volume_table(item->volume);
+    pthread_mutex_lock(&mount->cache->lock);
+    int code = key_copy_locked(item, &copy);
+    scratch_action_locked(scratch, &actions[1]);
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (code == 0)
+        code = current_content(mount, item, &item_body, &item_mtime_ns, err);
+    if (code == 0)
+        code = current_content(mount, scratch, &scratch_body, &scratch_mtime_ns, err);
+    if (code == 0)
+        code = content_store(table, copy.key, body_span(scratch_body), item->meta.ttl, TTL_KEPT,
+                             &out, &ttl, NULL, err);
+    if (code >= 0) {
+        actions[0] = (struct action){.kind = ACTION_PUT,
+                                     .table = table,
+                                     .key = copy.key,
+                                     .condition = {COND_VERSION, item->meta.version},
+                                     .body = code ? buf_span(&out) : body_span(scratch_body),
+                                     .mtime_ns = scratch_mtime_ns,
+                                     .ttl = ttl};
+        actions[1].body = body_span(item_body);
+        actions[1].scratch.mtime_ns = item_mtime_ns;
+        code = backend_write(item->volume->backend, actions, 2, 0, err);
+    }
+    key_copy_release(&copy);
+    body_unref(item_body);
+    body_unref(scratch_body);
+    if (code < 0)
+        return code;
+    scoped_lock(&mount->cache->lock);
+    supersede_locked(mount, item->parent, inode_name(item), NULL);
+    inode_detach(mount->cache, scratch, INODE_OUTDATED);
+    notify_name(mount, scratch->parent, inode_name(scratch));
+    return 0;
+}
+
 static int exchange(struct rename *rename, struct err *err)
 {
-    const struct inode *source = rename->source, *target = rename->target;
+    struct inode *source = rename->source, *target = rename->target;
     if (!target)
         return -ENOENT;
+    if (source->kind == INODE_ITEM && target->kind == INODE_FILE)
+        return exchange_mixed(rename, source, target, err);
+    if (source->kind == INODE_FILE && target->kind == INODE_ITEM)
+        return exchange_mixed(rename, target, source, err);
     if (source->kind == INODE_ITEM && target->kind == INODE_ITEM)
         return exchange_items(rename, err);
     if (source->scratch && target->scratch && source->kind != INODE_DIRECTORY &&
         target->kind != INODE_DIRECTORY)
         return exchange_scratch(rename, err);
-    return err_set(err, EINVAL, "only items with items, and scratch files with scratch files, "
-                                "change places");
+    return err_set(err, EINVAL, "only files change places");
 }
 
 /* --- Tables --- */

@@ -252,6 +252,13 @@ class MountedTest(PlaceTest):
     def itemctl(self, *arguments, status=0, **more):
         return self.run_tool([ITEMCTL, "-s", self.source, *arguments], status, **more)
 
+    def create(self, table, *arguments):
+        """A table made by itemctl, seen here when this returns; gives its directory."""
+        self.itemctl("create", table, *arguments)
+        directory = os.path.join(self.mnt, table)
+        wait_for("the new table", lambda: os.path.isdir(directory), 2)
+        return directory
+
     # Files in the test's table.
 
     def path(self, name):

@@ -189,6 +189,25 @@ class Quiet(MountedTest):
         self.assertEqual((before.st_uid, before.st_gid, before.st_mode),
                          (after.st_uid, after.st_gid, after.st_mode))
 
+    def test_install(self):
+        # It sets 0600 first and the mode wanted then: without "quiet" the first is an error.
+        self.write("a.json", '{"v": 1}')
+        with open(self.place + "/a.json", "w") as file:
+            file.write('{"v": 2}')
+        self.mark()
+        self.sh(f"install -m 640 {self.place}/a.json .")
+        self.assertBoth("a.json", '{"v": 2}')
+        self.assertChanges("REMOVE a", "INSERT a")  # it unlinks the target itself
+
+    def test_restores_of_any_mode(self):
+        source = self.place + "/private.json"
+        with open(source, "w") as file:
+            file.write("5")
+        os.chmod(source, 0o600)
+        self.sh(f"cp -a {source} .; rsync -a {source} b.json; tar -C {self.place} -c private.json"
+                " | tar -x")
+        self.assertEqual(["b.json", "private.json"], self.names())
+
     def test_default_mode(self):
         self.write("a.json", "{}")
         self.assertEqual(0o100644, os.stat(self.path("a.json")).st_mode)

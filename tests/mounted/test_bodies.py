@@ -162,7 +162,7 @@ class KeysInBodies(MountedTest):
     """The key stands in the name; what a body says otherwise is rewritten."""
 
     def make_table(self):
-        self.itemctl("create", self.table, "--key", "id")
+        self.create(self.table, "--key", "id")
 
     def test_matching_key_is_kept_as_written(self):
         self.write("a.json", '{ "id" : "a" ,"n":1}')
@@ -206,7 +206,7 @@ class KeysInBodies(MountedTest):
 
     def test_sorted_table_rewrites_both_parts(self):
         table = self.table + "-sorted"
-        self.itemctl("create", table, "--key", "c", "--sort", "d:N")
+        self.create(table, "--key", "c", "--sort", "d:N")
         os.mkdir(f"{self.mnt}/{table}/p")
         with open(f"{self.mnt}/{table}/p/5.json", "w") as file:
             file.write('{"d": 7, "c": "q", "v": 1}')

@@ -81,7 +81,7 @@ class Control(MountedTest):
         self.assertEqual(self.table, got["TableName"])
         self.assertEqual("tags", got["Keys"])
         other = self.table + "-sorted"
-        self.itemctl("create", other, "--key", "c:S", "--sort", "d:N", "--index", "by-x:x:S,y:N")
+        self.create(other, "--key", "c:S", "--sort", "d:N", "--index", "by-x:x:S,y:N")
         wait_for("the description", lambda: os.path.exists(f"{self.control}/tables/{other}.json"), 1)
         got = json.loads(self.text(f"tables/{other}.json"))
         self.assertEqual([("c", "HASH", "S"), ("d", "RANGE", "N")],
@@ -130,8 +130,7 @@ class Control(MountedTest):
 
     def test_drafts_of_sorted_tables(self):
         other = self.table + "-sorted"
-        self.itemctl("create", other, "--key", "c", "--sort", "d")
-        wait_for("the table", lambda: os.path.isdir(os.path.join(self.mnt, other)), 1)
+        self.create(other, "--key", "c", "--sort", "d")
         os.mkdir(os.path.join(self.mnt, other, "p"))
         self.assertErrno(errno.EINVAL, self.write, f"../{other}/p/x.json", "{")
         with open(f"{self.control}/drafts/{other}/p/x.json", "rb") as file:

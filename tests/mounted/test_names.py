@@ -61,8 +61,7 @@ class KeyTable(MountedTest):
 
     def make_table(self):
         more = ["--sort", self.sort] if self.sort else []
-        self.itemctl("create", self.table, "--key", self.key, *more)
-        wait_for("the new table", lambda: os.path.isdir(self.dir), 1)
+        self.create(self.table, "--key", self.key, *more)
 
     def put(self, item):
         self.itemctl("put", self.table, "--item", "-", input=json.dumps(item))

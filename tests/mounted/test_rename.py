@@ -176,8 +176,7 @@ class Rename(MountedTest):
 
     def test_between_tables_into_another_key(self):
         other = self.table + "-plain"
-        self.itemctl("create", other, "--key", "id")
-        wait_for("the table", lambda: os.path.isdir(os.path.join(self.mnt, other)), 1)
+        self.create(other, "--key", "id")
         self.write("x.json", '{"id": "me", "key": "x"}')
         self.rename("x.json", f"../{other}/y.json")
         body = self.store.body(other, "y")
@@ -185,9 +184,8 @@ class Rename(MountedTest):
 
     def test_between_partitions(self):
         table = self.table + "-sorted"
-        self.itemctl("create", table, "--key", "c", "--sort", "d")
+        self.create(table, "--key", "c", "--sort", "d")
         top = os.path.join(self.mnt, table)
-        wait_for("the table", lambda: os.path.isdir(top), 1)
         for partition in ("p", "q"):
             os.mkdir(f"{top}/{partition}")
         with open(f"{top}/p/1.json", "w") as file:

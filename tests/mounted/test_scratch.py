@@ -121,9 +121,8 @@ class Scratch(MountedTest):
 
     def test_in_partitions(self):
         table = self.table + "-sorted"
-        self.itemctl("create", table, "--key", "c", "--sort", "d")
+        self.create(table, "--key", "c", "--sort", "d")
         top = os.path.join(self.mnt, table)
-        wait_for("the table", lambda: os.path.isdir(top), 1)
         os.mkdir(top + "/p")
         self.dir = top
         self.write("p/a.json", '{"v": 1}')

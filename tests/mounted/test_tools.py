@@ -215,11 +215,6 @@ class Copies(MountedTest):
         self.assertEqual([], self.names())
         self.assertChanges("REMOVE a")
 
-    def test_install(self):
-        self.sh(f"printf %s '{NEW}' > {self.out}/a.json; install -m 644 {self.out}/a.json .")
-        self.assertBoth("a.json", NEW)
-        self.assertChanges("REMOVE a", "INSERT a")
-
     def test_rm(self):
         self.sh("rm a.json")
         self.assertEqual([], self.names())
@@ -307,7 +302,8 @@ class InPlace(MountedTest):
     def test_invalid_result_is_refused_by_rename(self):
         self.sh("echo '{' > tmp")
         done = self.sh("mv -f tmp a.json", status=1)
-        self.assertIn("Invalid argument", done.stderr)
+        # mv has words of its own for EINVAL.
+        self.assertRegex(done.stderr, "Invalid argument|cannot move 'tmp'")
         self.assertBoth("a.json", self.old)
         self.assertChanges()
         self.assertEqual(b"{\n", self.draft("a.json")[0])

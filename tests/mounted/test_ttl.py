@@ -167,9 +167,8 @@ class TimeToLive(MountedTest):
 
     def test_another_attribute(self):
         table = self.table + "-own"
-        self.itemctl("create", table, "--key", "id", "--ttl", "expires")
+        self.create(table, "--key", "id", "--ttl", "expires")
         path = os.path.join(self.mnt, table, "a.json")
-        wait_for("the table", lambda: os.path.isdir(os.path.dirname(path)), 1)
         with open(path, "w") as file:
             file.write('{"-ttl": 5}')
         os.setxattr(path, TTL, b"%d" % FAR)

@@ -60,7 +60,7 @@ class Users(MountedTest):
 
     def test_users_19_names(self):
         table = self.table + "-plain"
-        self.itemctl("create", table, "--key", "id")
+        self.create(table, "--key", "id")
         keys = ["a/b", "..", ".", "\0", "caf\u00e9", "cafe\u0301", "n" * 300, "%", "a\nb"]
         for key in keys:
             self.itemctl("put", table, "--item", "-", input=json.dumps({"id": {"S": key}}))
@@ -75,7 +75,7 @@ class Users(MountedTest):
 
     def test_users_20_no_ambiguous_keys(self):
         table = self.table + "-sorted"
-        self.itemctl("create", table, "--key", "p", "--sort", "s")
+        self.create(table, "--key", "p", "--sort", "s")
         for partition, sort in (("a_b", "c"), ("a", "b_c"), ("x.json", "y.json"), ("x", "y")):
             self.itemctl("put", table, "--item", "-",
                          input=json.dumps({"p": {"S": partition}, "s": {"S": sort}}))
@@ -89,7 +89,7 @@ class Users(MountedTest):
     def test_users_21_numbers_are_exact(self):
         digits = "12345678901234567890123456789012345678"
         table = self.table + "-numbers"
-        self.itemctl("create", table, "--key", "n:N")
+        self.create(table, "--key", "n:N")
         self.itemctl("put", table, "--item", "-",
                      input=f'{{"n":{{"N":"{digits}"}},"v":{{"N":"0.1234567890123456789"}}}}')
         path = os.path.join(self.mnt, table, digits + ".json")
