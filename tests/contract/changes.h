@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* The change log, as other objects over the same data see it; many threads at once. */
+#include <pthread.h>
+
+#include "tests/contract/fixture.h"
+
+static void logs_carry_both_bodies(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+    struct table *sorted = make_table(b, "sorted", "n:N", "d:N", NULL);
+    uint64_t end = log_end(b);
+
+    check_int(put(b, t, "ada", NULL, "{\"n\":1}"), 0);
+    check_int(put(b, t, "ada", NULL, "{\"n\":2}"), 0);
+    check_int(erase(b, t, "ada", NULL), 0);
+    check_int(put(b, sorted, "-5", "10", ""), 0);
+    check_text(span_text(log_line(b, end, true)),
+               "item:insert!:ada(>{\"n\":1}) item:modify!:ada({\"n\":1}>{\"n\":2})"
+               " item:remove!:ada({\"n\":2}>) item:insert!:-5(>)");
+    struct line line = {.bodies = false};
+    struct err err = {""};
+    check_int(backend_log(b, end + 1, 2, line_entry, &line, &err), 0);
+    check_text(span_text(line.text), "item:modify!:ada item:remove!:ada");
+    check_int(get_meta(b, sorted, key_of("-5", "10")).version, log_end(b));
+    table_free(t);
+    table_free(sorted);
+    FACTORY.close(b, true);
+}
+
+static bool polled(struct backend *b)
+{
+    struct err err = {""};
+    bool changed = false;
+
+    check_int(backend_poll(b, &changed, &err), 0);
+    return changed;
+}
+
+static void others_see_changes(void)
+{
+    struct backend *b = FACTORY.open(), *other = FACTORY.again(b);
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+    uint64_t end = log_end(b);
+
+    polled(other);
+    check(!polled(other));
+    check_int(put(b, t, "ada", NULL, "1"), 0);
+    check(polled(other));
+    check(!polled(other));
+    check_get(other, t, "ada", NULL, "1");
+    check_int(put(other, t, "bob", NULL, "2"), 0);
+    check(polled(b));
+    check_log(b, end, "item:insert!:ada item:insert!@:bob");
+    check_log(other, end, "item:insert!@:ada item:insert!:bob");
+    check_int(log_end(b), log_end(other));
+    char own[33], others[33];
+    check_int(backend_change_id(b, 1, own), 0);
+    check_int(backend_change_id(other, 1, others), 0);
+    check_text(span_text(own), others);
+    check_int(strlen(own), 32);
+    check_int(backend_change_id(b, 2, own), 0);
+    check(strcmp(own, others) != 0);
+    table_free(t);
+    FACTORY.close(other, false);
+    FACTORY.close(b, true);
+}
+
+#define WRITERS 8
+#define WRITES 150
+
+struct writer {
+    struct backend *backend;
+    const struct table *table;
+    int number;
+    int failures;
+};
+
+/* Each writes keys of its own, and once in a while meets a condition that does not hold. */
+static void *write_many(void *context)
+{
+    struct writer *writer = context;
+    char key[32];
+
+    for (int i = 0; i < WRITES; i++) {
+        snprintf(key, sizeof key, "%d-%d", writer->number, i);
+        struct action action = put_action(writer->table, key_of(key, "1"), "{\"n\": 1}");
+        struct err err = {""};
+        unsigned flags = i % 50 == 0 ? WRITE_DURABLE : 0;
+        action.condition.kind = COND_ABSENT;
+        writer->failures += backend_write(writer->backend, &action, 1, flags, &err) != 0;
+        if (i % 3)
+            continue;
+        struct err refused = {""};
+        writer->failures += backend_write(writer->backend, &action, 1, flags, &refused) != -EEXIST;
+    }
+    return NULL;
+}
+
+static void *read_many(void *context)
+{
+    struct writer *reader = context;
+    struct walk walk = {.bodies = true};
+    uint64_t last = 0;
+
+    for (int i = 0; i < 30; i++) {
+        struct line line = {.bodies = true};
+        struct err err = {""};
+        uint64_t now;
+        bool changed;
+        int64_t next_ns;
+        reader->failures +=
+            backend_walk(reader->backend, reader->table, &walk, line_record, &line, &err) != 0;
+        reader->failures += backend_log_position(reader->backend, &now, &err) != 0 || now < last;
+        reader->failures += backend_poll(reader->backend, &changed, &err) != 0;
+        reader->failures += backend_maintain(reader->backend, &next_ns, &err) != 0;
+        reader->failures += backend_sync(reader->backend, &err) != 0;
+        last = now;
+    }
+    return NULL;
+}
+
+static int count_record(void *context, const struct record *record)
+{
+    (void)record;
+    ++*(int *)context;
+    return 0;
+}
+
+static void threads_lose_nothing(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "orders", "id", "n:N", NULL);
+    struct writer workers[WRITERS + 2];
+    pthread_t threads[WRITERS + 2];
+    struct walk walk = {.limit = 0};
+    struct err err = {""};
+    uint64_t end = log_end(b);
+    int count = 0;
+
+    for (int i = 0; i < WRITERS + 2; i++) {
+        workers[i] = (struct writer){b, t, i, 0};
+        check_int(
+            pthread_create(&threads[i], NULL, i < WRITERS ? write_many : read_many, &workers[i]),
+            0);
+    }
+    for (int i = 0; i < WRITERS + 2; i++) {
+        pthread_join(threads[i], NULL);
+        check_int(workers[i].failures, 0);
+    }
+    check_int(backend_walk(b, t, &walk, count_record, &count, &err), 0);
+    check_int(count, WRITERS * WRITES);
+    check_int(log_end(b) - end, WRITERS * WRITES);
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
+#define CONTRACT_CHANGES                                                                           \
+    CHECK_TEST(logs_carry_both_bodies), CHECK_TEST(others_see_changes),                            \
+        CHECK_TEST(threads_lose_nothing)

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* Many items: walks, partitions, queries, indexes. */
+#include "tests/contract/fixture.h"
+
+static void walks_go_in_key_order(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *text = make_table(b, "text", "id", NULL, NULL);
+    struct table *number = make_table(b, "number", "id:N", NULL, NULL);
+    struct table *binary = make_table(b, "binary", "id:B", NULL, NULL);
+    static const char *const texts[] = {"b", "a", "ab", "B", "\xc3\xa9", "\x01"};
+    static const char *const numbers[] = {"10",   "9",      "-10",     "-9",        "0", "0.5",
+                                          "-0.5", "100000", "0.00001", "123456789", "1"};
+    static const char *const blobs[] = {"\xff\x01", "\x01", "\x01\x02", "z", "\xff"};
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check_int(put(b, text, texts[i], NULL, "{}"), 0);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        check_int(put(b, number, numbers[i], NULL, "{}"), 0);
+    for (size_t i = 0; i < sizeof blobs / sizeof *blobs; i++)
+        check_int(put(b, binary, blobs[i], NULL, "{}"), 0);
+    check_walk(b, text, "\x01 B a ab b \xc3\xa9");
+    check_walk(b, number, "-10 -9 -0.5 0 0.00001 0.5 1 9 10 100000 123456789");
+    check_walk(b, binary, "\x01 \x01\x02 z \xff \xff\x01");
+    check_walk(b, number, "0 0.00001 0.5", .after.partition = span_text("-0.5"), .limit = 3);
+    table_free(text);
+    table_free(number);
+    table_free(binary);
+    FACTORY.close(b, true);
+}
+
+static void walks_go_on_behind_a_key(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+
+    for (const char *const *name = (const char *const[]){"a", "b", "c", "d", "e", NULL}; *name;
+         name++)
+        check_int(put(b, t, *name, NULL, "{}"), 0);
+    check_walk(b, t, "a b", .limit = 2);
+    check_int(erase(b, t, "b", NULL), 0);
+    check_int(erase(b, t, "c", NULL), 0);
+    check_int(put(b, t, "aa", NULL, "{}"), 0);
+    check_walk(b, t, "d={}", .after.partition = span_text("b"), .limit = 1, .bodies = true);
+    check_walk(b, t, "e", .after.partition = span_text("d"));
+    check_walk(b, t, "", .after.partition = span_text("e"));
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
+static int stop_at_second(void *context, const struct record *record)
+{
+    (void)record;
+    return ++*(int *)context == 2 ? 42 : 0;
+}
+
+static void callbacks_end_walks(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+    struct walk walk = {.bodies = true};
+    struct query query = {.partition = span_text("a")};
+    struct err err = {""};
+    int count = 0;
+
+    check_int(put(b, t, "a", NULL, "{}"), 0);
+    check_int(put(b, t, "b", NULL, "{}"), 0);
+    check_int(put(b, t, "c", NULL, "{}"), 0);
+    check_int(backend_walk(b, t, &walk, stop_at_second, &count, &err), 42);
+    check_int(count, 2);
+    count = 1;
+    check_int(backend_query(b, t, &query, stop_at_second, &count, &err), 42);
+    check_walk(b, t, "a b c");
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
+static int line_partition(void *context, const struct partition_info *info)
+{
+    char count[40];
+
+    line_add(context, info->partition);
+    snprintf(count, sizeof count, ":%" PRIu64 " ", info->items);
+    line_add(context, span_text(count));
+    check(info->changed_ns > 0);
+    return 0;
+}
+
+static const char *partition_line(struct backend *b, const struct table *t, const char *after,
+                                  size_t limit)
+{
+    static struct line line;
+    struct err err = {""};
+
+    line = (struct line){.len = 0};
+    check_int(backend_partitions(b, t, span_text(after), limit, line_partition, &line, &err), 0);
+    return line.text;
+}
+
+static void partitions_count_their_items(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "orders", "cust", "day:N", NULL);
+    struct err err = {""};
+    uint64_t items = 0;
+    int64_t changed = 0, later = 0;
+
+    check_text(span_text(partition_line(b, t, "", 0)), "");
+    check_int(put(b, t, "c2", "5", "{}"), 0);
+    check_int(put(b, t, "c1", "-1", "{}"), 0);
+    check_int(put(b, t, "c1", "10", "{}"), 0);
+    check_int(put(b, t, "c1", "9", "{}"), 0);
+    check_text(span_text(partition_line(b, t, "", 0)), "c1:3 c2:1 ");
+    check_text(span_text(partition_line(b, t, "", 1)), "c1:3 ");
+    check_text(span_text(partition_line(b, t, "c1", 0)), "c2:1 ");
+    check_walk(b, t, "c1/-1 c1/9 c1/10 c2/5");
+    check_walk(b, t, "c1/9 c1/10", .after = key_of("c1", "-1"), .in_partition = true);
+    check_walk(b, t, "c1/10 c2/5", .after = key_of("c1", "9"));
+    check_walk(b, t, "c1/-1 c1/9", .after = key_of("c1", ""), .in_partition = true, .limit = 2);
+
+    check_int(backend_partition(b, t, span_text("c1"), &items, &changed, &err), 0);
+    check_int(items, 3);
+    check_int(put(b, t, "c1", "9", "{\"n\": 1}"), 0);
+    check_int(backend_partition(b, t, span_text("c1"), &items, &later, &err), 0);
+    check_int(later, changed); /* a change of content moves no directory time */
+    check_int(erase(b, t, "c1", "9"), 0);
+    check_int(backend_partition(b, t, span_text("c1"), &items, &later, &err), 0);
+    check_int(items, 2);
+    check(later > changed);
+    check_int(erase(b, t, "c2", "5"), 0);
+    check_int(backend_partition(b, t, span_text("c2"), &items, &later, &err), -ENOENT);
+    check_text(span_text(partition_line(b, t, "", 0)), "c1:2 ");
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
+static void queries_have_bounds(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "orders", "cust", "n:N", NULL);
+    struct span c = span_text("c");
+
+    for (const char *const *n = (const char *const[]){"-20", "-3", "0", "4", "15", "100", NULL}; *n;
+         n++)
+        check_int(put(b, t, "c", *n, "{}"), 0);
+    check_int(put(b, t, "d", "5", "{}"), 0);
+    check_query(b, t, "c/-20 c/-3 c/0 c/4 c/15 c/100", .partition = c);
+    check_query(b, t, "c/100 c/15", .partition = c, .reverse = true, .limit = 2);
+    check_query(b, t, "c/-3 c/0 c/4", .partition = c, .has_from = true, .from = span_text("-3"),
+                .has_to = true, .to = span_text("4"));
+    check_query(b, t, "c/4 c/0 c/-3", .partition = c, .has_from = true, .from = span_text("-3.5"),
+                .has_to = true, .to = span_text("14.9"), .reverse = true);
+    check_query(b, t, "c/15 c/100", .partition = c, .has_from = true, .from = span_text("5"));
+    check_query(b, t, "c/-20 c/-3", .partition = c, .has_to = true, .to = span_text("-1"));
+    check_query(b, t, "", .partition = span_text("nobody"));
+    check_query(b, t, "Invalid argument", .partition = NOTHING);
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
+static void indexes_follow_items(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "orders", "id", NULL, "by-status:status,n:N");
+    const struct index *index = table_index(t, span_text("by-status"));
+    struct query open = {.index = index, .partition = span_text("open")};
+    struct query done = {.index = index, .partition = span_text("done")};
+
+    check(index != NULL);
+    check_int(put(b, t, "a", NULL, "{\"status\":\"open\",\"n\":10}"), 0);
+    check_int(put(b, t, "b", NULL, "{\"status\":\"open\",\"n\":-9}"), 0);
+    check_int(put(b, t, "c", NULL, "{\"status\":\"done\",\"n\":9}"), 0);
+    check_int(put(b, t, "d", NULL, "{\"status\":\"open\"}"), 0);
+    check_int(put(b, t, "e", NULL, "5"), 0);
+    check_text(span_text(query_line(b, t, open)), "b a");
+    check_int(put(b, t, "a", NULL, "{\"status\":\"done\",\"n\":10}"), 0);
+    check_int(put(b, t, "d", NULL, "{\"status\":\"open\",\"n\":0.5}"), 0);
+    check_text(span_text(query_line(b, t, open)), "b d");
+    check_text(span_text(query_line(b, t, done)), "c a");
+    check_int(erase(b, t, "c", NULL), 0);
+    check_text(span_text(query_line(b, t, done)), "a");
+    open.reverse = true;
+    open.has_from = true;
+    open.from = span_text("0");
+    check_text(span_text(query_line(b, t, open)), "d");
+    open.has_from = false;
+    open.has_to = true;
+    open.to = span_text("0");
+    check_text(span_text(query_line(b, t, open)), "b");
+    /* An index attribute of another type is refused: the index could not have it. */
+    check_int(put(b, t, "f", NULL, "{\"status\":5,\"n\":1}"), -EINVAL);
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
+static void indexes_of_every_type(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "things", "id", "s", "by-blob:blob:B");
+    struct query query = {.index = table_index(t, span_text("by-blob")),
+                          .partition = span_of("\0\xff", 2)};
+
+    check_int(put(b, t, "p", "x", "{\"blob\":{\"$B\":\"AP8=\"}}"), 0);
+    check_int(put(b, t, "p", "y", "{\"blob\":{\"$B\":\"AP8=\"}}"), 0);
+    check_int(put(b, t, "q", "x", "{\"blob\":{\"$B\":\"AA==\"}}"), 0);
+    check_text(span_text(query_line(b, t, query)), "p/x p/y");
+    query.reverse = true;
+    query.limit = 1;
+    check_text(span_text(query_line(b, t, query)), "p/y");
+    query.has_from = true;
+    check_text(span_text(query_line(b, t, query)), "Invalid argument");
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
+#define CONTRACT_WALKS                                                                             \
+    CHECK_TEST(walks_go_in_key_order), CHECK_TEST(walks_go_on_behind_a_key),                       \
+        CHECK_TEST(callbacks_end_walks), CHECK_TEST(partitions_count_their_items),                 \
+        CHECK_TEST(queries_have_bounds), CHECK_TEST(indexes_follow_items),                         \
+        CHECK_TEST(indexes_of_every_type)
