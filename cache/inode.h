@@ -29,6 +29,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/span.h"
@@ -76,7 +77,8 @@ struct edit {
     unsigned writers;
     uint64_t base;  /* version that the next commit replaces; 0: none */
     int64_t mtime_ns;
-    uint64_t draft; /* id of the draft that holds the last refusal; 0: none */
+    int refused;    /* errno of the last refusal, until something else is written */
+    pid_t author;   /* process that opened it for writing last */
 };
 
 /* Scratch objects only. */
@@ -95,7 +97,8 @@ struct inode {
     bool listed : 1;   /* on its parent's list of local entries */
     bool conflicted : 1; /* its last rename was refused, and the kernel will try it once more */
     bool linger : 1;   /* a partition that stays without items: made here, or emptied here */
-    uint32_t lookup_pid; /* process that resolved it by another spelling last */
+    /* Who used it under another spelling of its name last, and the parent of that process. */
+    pid_t speller, speller_parent;
     uint64_t lookups;
     uint32_t refs;
     uint32_t name_len;

@@ -33,6 +33,9 @@ static mode_t mode_of(const struct mount *mount, const struct inode *inode)
     }
 }
 
+/* The kernel counts timeouts in ticks and rounds them up: it is told this much less, in seconds. */
+#define CLOCK_TICKS_S 0.02
+
 /* Kernel copies never outlive an item's expiry, nor show what is still being written. */
 static double timeout_of(const struct mount *mount, const struct inode *inode)
 {
@@ -47,7 +50,7 @@ static double timeout_of(const struct mount *mount, const struct inode *inode)
                          : CACHE_FOREVER;
     if (inode->kind != INODE_ITEM || inode->meta.ttl <= 0)
         return forever;
-    double left = (double)(inode->meta.ttl * NS_PER_S - clock_now_ns()) / (double)NS_PER_S;
+    double left = (double)inode->meta.ttl - (double)clock_now_ns() / (double)NS_PER_S - CLOCK_TICKS_S;
     return left < 0 ? 0 : left < forever ? left : forever;
 }
 
@@ -193,7 +196,12 @@ static int write_scratch_attributes(struct mount *mount, struct inode *inode, st
     action.scratch.name = buf_span(&name);
     bool stored = action.scratch.id != 0 && inode->state == INODE_ATTACHED;
     pthread_mutex_unlock(&mount->cache->lock);
-    return stored ? backend_write(inode->volume->backend, &action, 1, 0, err) : 0;
+    int code = stored ? backend_write(inode->volume->backend, &action, 1, 0, err) : 0;
+    if (stored && code == 0) {
+        scoped_lock(&mount->cache->lock);
+        inode->meta.ctime_ns = action.meta.ctime_ns;
+    }
+    return code;
 }
 
 static int touch_item(struct mount *mount, struct inode *inode, int64_t mtime_ns, struct err *err)

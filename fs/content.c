@@ -35,16 +35,13 @@ static int replace_body(struct buf *next, struct buf *out, struct span *body)
 }
 
 int content_store(const struct table *table, struct key key, struct span file, int64_t old_ttl,
-                  enum ttl_rule rule, struct buf *out, int64_t *ret_ttl, bool *ret_incomplete,
-                  struct err *err)
+                  enum ttl_rule rule, struct buf *out, int64_t *ret_ttl, struct err *err)
 {
     cleanup(buf_release) struct buf next;
     buf_init(&next, SIZE_MAX / 2);
     struct span body = file;
     int code = 0;
     *ret_ttl = old_ttl;
-    if (ret_incomplete)
-        *ret_incomplete = false;
     bool changed = false;
     if (table->format == FORMAT_TYPED && file.len > 0) {
         code = item_body_from_typed_file(table, key, file, &next, ret_ttl, err);
@@ -54,7 +51,7 @@ int content_store(const struct table *table, struct key key, struct span file, i
     }
     struct item_facts facts;
     if (code == 0)
-        code = item_examine(table, key, body, &facts, ret_incomplete, err);
+        code = item_examine(table, key, body, &facts, NULL, err);
     if (code == 0 && facts.key_differs) {
         buf_clear(&next);
         code = item_fit_key(table, key, body, &next, err);

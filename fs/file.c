@@ -13,9 +13,11 @@
  */
 #include "fs/mount.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* The process of thread PID: its id as `ps` shows it; 0 when it is gone. */
 static pid_t process_of(pid_t pid)
@@ -32,13 +34,45 @@ static pid_t process_of(pid_t pid)
     return process;
 }
 
-/* Whether the process that opened the file is another one than PID, and still there to close it. */
-static bool opener_remains(const struct handle *handle, pid_t pid)
+/* Whether LINK, of a descriptor, leads to a file NAME on this mount. */
+static bool leads_to(const struct mount *mount, const char *link, struct span name)
+{
+    size_t point = strlen(mount->mountpoint), len = strlen(link);
+    return len > point + 1 + name.len && memcmp(link, mount->mountpoint, point) == 0 &&
+           link[point] == '/' && link[len - name.len - 1] == '/' &&
+           memcmp(link + len - name.len, name.data, name.len) == 0;
+}
+
+/*
+ * Whether the file is still held by the process that opened it, where PID is another one. Each
+ * child of a shell or of a program that starts others closes the descriptors it inherited, and each
+ * time that is a flush: not the end of the save. The opener's own close is.
+ */
+static bool opener_remains(struct mount *mount, const struct handle *handle, pid_t pid)
 {
     if (handle->opener == pid || pid == 0 || handle->opener == 0)
         return false;
     pid_t opener = process_of(handle->opener);
-    return opener != 0 && opener != process_of(pid);
+    if (opener == 0 || opener == process_of(pid))
+        return false;
+    char path[64], link[4096];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)opener);
+    DIR *descriptors = opendir(path);
+    if (!descriptors)
+        return errno != ENOENT; /* not ours to look at: it is there, that must do */
+    cleanup(buf_release) struct buf name;
+    buf_init(&name, SIZE_MAX / 2);
+    pthread_mutex_lock(&mount->cache->lock);
+    inode_file_name(handle->inode, &name);
+    pthread_mutex_unlock(&mount->cache->lock);
+    bool held = false;
+    for (const struct dirent *entry; !held && (entry = readdir(descriptors));) {
+        ssize_t len = readlinkat(dirfd(descriptors), entry->d_name, link, sizeof link - 1);
+        link[len > 0 ? len : 0] = '\0';
+        held = leads_to(mount, link, buf_span(&name));
+    }
+    closedir(descriptors);
+    return held;
 }
 
 static struct handle *handle_new_locked(struct inode *inode, fuse_req_t req, bool write)
@@ -84,7 +118,7 @@ static int open_control(struct mount *mount, fuse_req_t req, struct inode *inode
 }
 
 /* From here on the inode has a writer; the kernel's pages are not filled behind its back. */
-static int begin_writing_locked(struct mount *mount, struct inode *inode)
+static int begin_writing_locked(struct mount *mount, struct inode *inode, pid_t author)
 {
     while (inode->storing)
         pthread_cond_wait(&mount->cache->changed, &mount->cache->lock);
@@ -93,6 +127,7 @@ static int begin_writing_locked(struct mount *mount, struct inode *inode)
     if (!edit)
         return -ENOMEM;
     edit->writers++;
+    edit->author = author;
     return 0;
 }
 
@@ -126,7 +161,7 @@ int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fus
     if (inode->state == INODE_OUTDATED || (inode_expired(inode) && inode->state == INODE_ATTACHED))
         code = -ESTALE;
     else if (write)
-        code = begin_writing_locked(mount, inode);
+        code = begin_writing_locked(mount, inode, fuse_req_ctx(req)->pid);
     if (code == 0) {
         handle = handle_new_locked(inode, req, write);
         if (!handle) {
@@ -224,9 +259,7 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
               struct err *err)
 {
     struct place place;
-    int code = dir->kind == INODE_CONTROL ? -EPERM : place_parse(dir, name, &place, err);
-    if (dir->kind == INODE_CONTROL)
-        return err_set(err, EPERM, "nothing can be made in the control directory");
+    int code = place_find(mount, dir, name, &place, err);
     cleanup(buf_release) struct buf part = place.part;
     if (code == 0)
         code = creatable(dir, &place, name, err);
@@ -267,6 +300,8 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
         return -ENOMEM;
     }
     inode->edit->writers++;
+    inode->edit->author = handle->opener;
+    spelling_note_locked(inode, place.alias, handle->opener);
     entry_fill_locked(mount, inode, place.alias, ret_entry);
     handle_to_info(handle, fi);
     return 0;
@@ -278,6 +313,7 @@ static void touched_locked(struct edit *edit)
 {
     edit->dirty = edit->written = true;
     edit->emptied = edit->timed = false;
+    edit->refused = 0;
     edit->mtime_ns = clock_now_ns();
 }
 
@@ -290,8 +326,7 @@ int fs_write(struct mount *mount, struct inode *inode, struct span data, off_t o
         return code;
     size_t end = (size_t)offset + data.len;
     if (end > edit->bytes.max) {
-        edit->code = -EFBIG;
-        edit->dirty = edit->written = true;
+        edit->code = -EFBIG; /* what was written before is no whole text any more */
         code = err_set(err, EFBIG, "larger than the limit of %zu bytes%s", edit->bytes.max,
                        inode->kind == INODE_ITEM ? " (max_item_size)" : "");
     } else {
@@ -357,24 +392,22 @@ int fs_flush(struct mount *mount, fuse_req_t req, struct handle *handle, bool *r
         return 0;
     struct inode *inode = handle->inode;
     pid_t pid = fuse_req_ctx(req)->pid;
-    unsigned flags = 0;
     pthread_mutex_lock(&mount->cache->lock);
     const struct edit *edit = inode->edit;
     bool own = handle->opener == pid;
     if (own)
         handle->flushes++;
-    bool nothing = !edit || (!edit->dirty && !edit->fresh);
-    bool untouched = edit && !edit->written && (edit->fresh || edit->emptied);
-    bool early = untouched && handle->flushes < 2;
-    bool later = edit && edit->dirty && !own;
+    bool pending = edit && (edit->dirty || edit->fresh);
+    bool untouched = pending && !edit->written && (edit->fresh || edit->emptied);
+    int refused = edit && !pending ? edit->refused : 0;
     pthread_mutex_unlock(&mount->cache->lock);
-    if (nothing || early || (untouched && !own))
+    if (!pending) /* what fsync refused is not saved by closing either */
+        return refused;
+    if (untouched && (!own || handle->flushes < 2))
         return 0;
-    if (untouched)
-        flags |= SAVE_FRESH;
-    if (later && opener_remains(handle, pid))
-        flags |= SAVE_DEFER;
-    return save(mount, inode, flags, ret_rewritten, err);
+    if (!own && opener_remains(mount, handle, pid))
+        return 0;
+    return save(mount, inode, untouched ? SAVE_FRESH : 0, ret_rewritten, err);
 }
 
 void fs_release(struct mount *mount, struct handle *handle)

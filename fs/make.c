@@ -88,6 +88,7 @@ static int make_scratch(struct mount *mount, fuse_req_t req, struct inode *dir, 
     if (code < 0)
         return code;
     scratch->id = action.made_id;
+    scratch->ctime_ns = action.meta.ctime_ns;
     scoped_lock(&mount->cache->lock);
     cache_moved(mount->cache, dir, name);
     struct inode *inode =
@@ -133,13 +134,12 @@ int fs_mkdir(struct mount *mount, fuse_req_t req, struct inode *dir, struct span
 int fs_symlink(struct mount *mount, fuse_req_t req, const char *target, struct inode *dir,
                struct span name, struct fuse_entry_param *ret_entry, struct err *err)
 {
-    struct place place = {0};
-    int code = dir->kind == INODE_CONTROL ? -EPERM : place_parse(dir, name, &place, err);
+    struct place place;
+    int code = place_parse(dir, name, &place, err);
     if (code == 0)
         code = creatable(dir, &place, name, err);
     bool item = place.kind == PLACE_ITEM;
-    if (dir->kind != INODE_CONTROL)
-        buf_release(&place.part);
+    buf_release(&place.part);
     if (code < 0)
         return code;
     if (item)

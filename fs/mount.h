@@ -72,6 +72,15 @@ struct grace {
 };
 
 #define REPORT_RING 256
+#define AUTHORED_RING 256
+
+/* Drafts of programs that may try again. */
+struct authored {
+    pid_t author; /* 0: unused */
+    uint64_t dir; /* node */
+    char *name;   /* file name */
+    uint64_t draft;
+};
 
 /* The last refusals, for user.itemfs.error. */
 struct report {
@@ -113,6 +122,8 @@ struct mount {
     struct grace *graces;
     struct report reports[REPORT_RING];
     size_t report_next;
+    struct authored authored[AUTHORED_RING];
+    size_t authored_next, authored_count;
     struct held_draft *held;
 
     /* Threads that wait for time to pass. */
@@ -159,6 +170,11 @@ struct place {
 };
 /* -EINVAL with a reason for a name that nothing can have. Release `part`, also on failure. */
 int place_parse(const struct inode *dir, struct span name, struct place *ret_place, struct err *);
+/* The same, and looks for the item or partition that a hashed name stands for: its whole part. */
+int place_find(struct mount *, struct inode *dir, struct span name, struct place *ret_place,
+               struct err *);
+/* Remembers that PID used the item under another spelling, where ALIAS. (remove.c) */
+void spelling_note_locked(struct inode *item, bool alias, pid_t pid);
 
 /* The inode of NAME in DIR with a reference; -ENOENT. ret_alias (may be NULL): as in place. */
 int resolve(struct mount *, struct inode *dir, struct span name, struct inode **ret_inode,
@@ -234,14 +250,12 @@ enum ttl_rule {
  * item_examine; ret_incomplete (may be NULL): more text could make it valid.
  */
 int content_store(const struct table *, struct key key, struct span file, int64_t old_ttl,
-                  enum ttl_rule rule, struct buf *out, int64_t *ret_ttl, bool *ret_incomplete,
-                  struct err *);
+                  enum ttl_rule rule, struct buf *out, int64_t *ret_ttl, struct err *);
 
 /* --- saving (save.c) --- */
 
 #define SAVE_DURABLE 1u
 #define SAVE_FRESH 2u /* an item that was made and never written is saved too */
-#define SAVE_DEFER 4u /* text that ends early is no error: somebody goes on writing it */
 
 /*
  * Commits what was written to INODE, if anything was. On refusal the bytes are kept as a draft,
@@ -272,10 +286,14 @@ void scratch_action_locked(const struct inode *inode, struct action *ret_action)
 void report_failure(struct mount *, const struct inode *dir, struct span name, const char *site,
                     int code, const struct err *);
 bool report_find(struct mount *, const struct inode *dir, struct span name, struct buf *out);
-/* Keeps BYTES as a draft of the file NAME in DIR; *draft_id is updated. */
+/*
+ * Keeps BYTES, which AUTHOR (a process) could not save as the file NAME in DIR, as a draft. A later
+ * refusal of the same program for the same file replaces its draft, a later save of it (settle)
+ * removes it; drafts of other programs stay until somebody removes them.
+ */
 void draft_keep(struct mount *, const struct inode *dir, struct span name, struct span bytes,
-                int code, const struct err *, uint64_t *draft_id);
-void draft_drop(const struct inode *dir, uint64_t *draft_id);
+                int code, const struct err *, pid_t author);
+void draft_settle(struct mount *, const struct inode *item, pid_t author);
 /* Tries to give held drafts to their backends. */
 void drafts_retry(struct mount *);
 
@@ -354,7 +372,8 @@ int fs_link(struct mount *, fuse_req_t req, struct inode *inode, struct inode *d
 int fs_unlink(struct mount *, fuse_req_t req, struct inode *dir, struct span name, struct err *);
 int fs_rmdir(struct mount *, struct inode *dir, struct span name, struct err *);
 int fs_rename(struct mount *, struct inode *dir, struct span name, struct inode *new_dir,
-              struct span new_name, unsigned flags, struct inode **ret_rewritten, struct err *);
+              struct span new_name, unsigned flags, pid_t pid, struct inode **ret_rewritten,
+              struct err *);
 int fs_xattr_get(struct mount *, struct inode *inode, struct span name, struct buf *out,
                  struct err *);
 int fs_xattr_set(struct mount *, struct inode *inode, struct span name, struct span value,

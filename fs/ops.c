@@ -105,8 +105,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     if (code == 0) {
         pthread_mutex_lock(&mount->cache->lock);
         entry_fill_locked(mount, inode, alias, &entry);
-        if (alias)
-            inode->lookup_pid = (uint32_t)fuse_req_ctx(req)->pid;
+        spelling_note_locked(inode, alias, fuse_req_ctx(req)->pid);
         inode_unref(mount->cache, inode);
         pthread_mutex_unlock(&mount->cache->lock);
     } else if (code == -ENOENT && !alias && dir->kind != INODE_CONTROL) {
@@ -313,7 +312,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     struct err err = {0};
     struct inode *rewritten = NULL;
     int code = fs_rename(mount, dir, span_text(name), new_dir, span_text(new_name), flags,
-                         &rewritten, &err);
+                         fuse_req_ctx(req)->pid, &rewritten, &err);
     int error = outcome(mount, OP_RENAME, new_dir, new_name, code, &err);
     inode_drop(mount, dir);
     inode_drop(mount, new_dir);

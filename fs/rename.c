@@ -25,6 +25,8 @@ struct rename {
     struct span part;              /* key part, or the scratch name */
     bool item;                     /* the new place is an item's */
     unsigned flags;
+    bool alias;                    /* `name` is not the one listings show */
+    pid_t pid;
     bool rewritten;
 };
 
@@ -84,7 +86,7 @@ static int become_item_locked(struct rename *rename, const struct action *put, s
     }
     free(source->scratch);
     source->scratch = NULL;
-    source->lookup_pid = 0;
+    spelling_note_locked(source, rename->alias, rename->pid);
     save_applied_locked(mount, source, &put->meta);
     struct body *body = body_new(shown);
     inode_drop_body(mount->cache, source);
@@ -116,7 +118,7 @@ static int put_item(struct rename *rename, struct action *old, bool old_first,
     buf_init(&out, SIZE_MAX / 2);
     buf_init(&rendered, SIZE_MAX / 2);
     int64_t kept_ttl;
-    int code = content_store(table, key, content, ttl, TTL_KEPT, &out, &kept_ttl, NULL, err);
+    int code = content_store(table, key, content, ttl, TTL_KEPT, &out, &kept_ttl, err);
     if (code < 0)
         return code;
     struct action put = {.kind = ACTION_PUT,
@@ -140,6 +142,8 @@ static int put_item(struct rename *rename, struct action *old, bool old_first,
     rename->rewritten = !span_equal(shown, content);
     atomic_fetch_add_explicit(&mount->saves, 1, memory_order_relaxed);
     grace_cancel(mount, dir, rename->part, false);
+    if (rename->target)
+        draft_settle(mount, rename->target, rename->pid);
     scoped_lock(&mount->cache->lock);
     return become_item_locked(rename, &actions[at], shown);
 }
@@ -157,8 +161,7 @@ static int refuse_rename(struct rename *rename, struct span content, int code, s
         supersede_locked(mount, rename->dir, rename->part, NULL);
     }
     atomic_fetch_add(&mount->refusals, 1);
-    uint64_t draft = 0;
-    draft_keep(mount, rename->dir, rename->name, content, code, err, &draft);
+    draft_keep(mount, rename->dir, rename->name, content, code, err, rename->pid);
     grace_cancel(mount, rename->dir, rename->part, true);
     return code;
 }
@@ -281,7 +284,7 @@ static int item_to_scratch(struct rename *rename, struct err *err)
     *state = (struct scratch_state){scratch->id ? scratch->id : action.made_id, scratch->mode,
                                     scratch->uid, scratch->gid};
     source->scratch = state;
-    source->meta.ctime_ns = scratch->ctime_ns;
+    source->meta.ctime_ns = action.meta.ctime_ns;
     if (source->edit) {
         source->edit->dirty = source->edit->written = source->edit->fresh = false;
         source->edit->bytes.max = SCRATCH_SIZE_MAX;
@@ -370,7 +373,7 @@ static int exchange_items(struct rename *rename, struct err *err)
         const struct table *table = volume_table(sides[i]->volume);
         if (code == 0)
             code = content_store(table, keys[i].key, body_span(bodies[i]), from->meta.ttl, TTL_KEPT,
-                                 &outs[i], &ttl, NULL, err);
+                                 &outs[i], &ttl, err);
         if (code >= 0)
             actions[i] = (struct action){.kind = ACTION_PUT,
                                          .table = table,
@@ -445,7 +448,7 @@ static int exchange_mixed(struct rename *rename, struct inode *item, struct inod
         code = current_content(mount, scratch, &scratch_body, &scratch_mtime_ns, err);
     if (code == 0)
         code = content_store(table, copy.key, body_span(scratch_body), item->meta.ttl, TTL_KEPT,
-                             &out, &ttl, NULL, err);
+                             &out, &ttl, err);
     if (code >= 0) {
         actions[0] = (struct action){.kind = ACTION_PUT,
                                      .table = table,
@@ -540,10 +543,10 @@ static int rename_resolved(struct rename *rename, struct err *err)
 }
 
 static int rename_file(struct mount *mount, struct inode *source, struct inode *dir,
-                       struct span name, unsigned flags, bool *ret_rewritten, struct err *err)
+                       struct span name, unsigned flags, pid_t pid, bool *ret_rewritten, struct err *err)
 {
     struct place place;
-    int code = place_parse(dir, name, &place, err);
+    int code = place_find(mount, dir, name, &place, err);
     cleanup(buf_release) struct buf part = place.part;
     struct rename rename = {.mount = mount,
                             .source = source,
@@ -551,6 +554,8 @@ static int rename_file(struct mount *mount, struct inode *source, struct inode *
                             .name = name,
                             .flags = flags,
                             .item = place.kind == PLACE_ITEM,
+                            .alias = place.alias,
+                            .pid = pid,
                             .part = buf_span(&part)};
     if (code == 0)
         code = creatable(dir, &place, name, err);
@@ -580,7 +585,8 @@ static int rename_file(struct mount *mount, struct inode *source, struct inode *
 }
 
 int fs_rename(struct mount *mount, struct inode *dir, struct span name, struct inode *new_dir,
-              struct span new_name, unsigned flags, struct inode **ret_rewritten, struct err *err)
+              struct span new_name, unsigned flags, pid_t pid, struct inode **ret_rewritten,
+              struct err *err)
 {
     *ret_rewritten = NULL;
     if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE))
@@ -605,7 +611,7 @@ int fs_rename(struct mount *mount, struct inode *dir, struct span name, struct i
         code = err_set(err, EXDEV, "only tables live at the root, and control files in %s",
                        CONTROL_NAME);
     } else {
-        code = rename_file(mount, source, new_dir, new_name, flags, &rewritten, err);
+        code = rename_file(mount, source, new_dir, new_name, flags, pid, &rewritten, err);
     }
     scoped_lock(&mount->cache->lock);
     if (rewritten)

@@ -167,32 +167,98 @@ static void draft_hold(struct mount *mount, struct backend *backend, const struc
     mount->held = held;
 }
 
+static struct authored *authored_find_locked(struct mount *mount, const struct inode *dir,
+                                             struct span name, pid_t author)
+{
+    for (size_t i = 0; author != 0 && mount->authored_count && i < AUTHORED_RING; i++) {
+        struct authored *authored = &mount->authored[i];
+        if (authored->author == author && authored->dir == dir->node &&
+            span_equal(span_text(authored->name), name))
+            return authored;
+    }
+    return NULL;
+}
+
+static void authored_clear_locked(struct mount *mount, struct authored *authored)
+{
+    if (!authored->author)
+        return;
+    free(authored->name);
+    *authored = (struct authored){0};
+    mount->authored_count--;
+}
+
+/* The draft that AUTHOR has for the file; 0: none. */
+static uint64_t authored_draft(struct mount *mount, const struct inode *dir, struct span name,
+                               pid_t author)
+{
+    scoped_lock(&mount->cache->lock);
+    const struct authored *authored = authored_find_locked(mount, dir, name, author);
+    return authored ? authored->draft : 0;
+}
+
+static void authored_add(struct mount *mount, const struct inode *dir, struct span name,
+                         pid_t author, uint64_t draft)
+{
+    char *copy = strndup(name.data, name.len);
+    scoped_lock(&mount->cache->lock);
+    if (!copy || author == 0 || authored_find_locked(mount, dir, name, author)) {
+        free(copy);
+        return;
+    }
+    struct authored *authored = &mount->authored[mount->authored_next++ % AUTHORED_RING];
+    authored_clear_locked(mount, authored);
+    *authored = (struct authored){author, dir->node, copy, draft};
+    mount->authored_count++;
+}
+
+void draft_settle(struct mount *mount, const struct inode *item, pid_t author)
+{
+    struct action action = {.kind = ACTION_DRAFT_DELETE};
+    pthread_mutex_lock(&mount->cache->lock);
+    if (mount->authored_count) {
+        cleanup(buf_release) struct buf name;
+        buf_init(&name, SIZE_MAX / 2);
+        inode_file_name(item, &name);
+        struct authored *authored =
+            authored_find_locked(mount, item->parent, buf_span(&name), author);
+        if (authored) {
+            action.draft.id = authored->draft;
+            authored_clear_locked(mount, authored);
+        }
+    }
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (action.draft.id)
+        (void)backend_write(item->volume->backend, &action, 1, 0, NULL);
+}
+
 void draft_keep(struct mount *mount, const struct inode *dir, struct span name,
-                struct span bytes, int code, const struct err *err, uint64_t *draft_id)
+                struct span bytes, int code, const struct err *err, pid_t author)
 {
     cleanup(buf_release) struct buf path;
     buf_init(&path, 1 << 16);
     struct backend *backend = dir->volume->backend;
     struct span table = span_text(volume_table(dir->volume)->name);
     draft_place(mount, dir, name, &path);
-    if (!*draft_id)
+    uint64_t id = authored_draft(mount, dir, name, author);
+    if (!id)
         free_path(mount, backend, table, &path);
-    struct draft draft = {.id = *draft_id,
+    struct draft draft = {.id = id,
                           .table = table,
                           .path = buf_span(&path),
                           .code = -code,
                           .reason = span_text(err_text(err, code)),
                           .time_ns = clock_now_ns(),
                           .size = bytes.len};
-    if (draft_write(backend, &draft, bytes, draft_id, NULL) < 0)
+    int written = draft_write(backend, &draft, bytes, &id, NULL);
+    if (written == -ENOENT) { /* somebody has removed the earlier one */
+        draft.id = 0;
+        written = draft_write(backend, &draft, bytes, &id, NULL);
+    }
+    if (written == 0)
+        authored_add(mount, dir, name, author, id);
+    else
         draft_hold(mount, backend, &draft, bytes);
-}
-
-void draft_drop(const struct inode *dir, uint64_t *draft_id)
-{
-    struct action action = {.kind = ACTION_DRAFT_DELETE, .draft = {.id = *draft_id}};
-    if (backend_write(dir->volume->backend, &action, 1, 0, NULL) == 0)
-        *draft_id = 0;
 }
 
 void drafts_retry(struct mount *mount)

@@ -387,20 +387,27 @@ static int resolve_control(struct mount *mount, struct inode *dir, struct span n
     return 0;
 }
 
+int place_find(struct mount *mount, struct inode *dir, struct span name, struct place *ret_place,
+               struct err *err)
+{
+    int code = place_parse(dir, name, ret_place, err);
+    if (code < 0 || !ret_place->hashed)
+        return code;
+    code = search_hashed(mount, dir, name, ret_place, err);
+    ret_place->hashed = code != 0;
+    return code == -ENOENT ? 0 : code;
+}
+
 int resolve(struct mount *mount, struct inode *dir, struct span name, struct inode **ret_inode,
             bool *ret_alias, struct err *err)
 {
     struct place place;
-    int code = place_parse(dir, name, &place, NULL);
+    int code = place_find(mount, dir, name, &place, NULL);
     cleanup(buf_release) struct buf part = place.part;
     if (ret_alias)
         *ret_alias = place.alias;
-    if (code == -EINVAL) /* a name that nothing can have names nothing */
+    if (code == -EINVAL || place.hashed) /* a name that nothing has */
         return absent(err);
-    if (code == 0 && place.hashed) {
-        code = search_hashed(mount, dir, name, &place, err);
-        part = place.part;
-    }
     if (code < 0)
         return code;
     switch (place.kind) {

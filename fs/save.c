@@ -255,9 +255,7 @@ static int commit_scratch(struct mount *mount, struct inode *inode, unsigned fla
     pthread_mutex_unlock(&mount->cache->lock);
     action.scratch.name = buf_span(&name);
     action.body = edit->bytes.len ? buf_span(&edit->bytes) : span_of("", 0);
-    action.scratch.mtime_ns = action.scratch.ctime_ns = edit->mtime_ns;
-    if (edit->timed)
-        action.scratch.ctime_ns = clock_now_ns();
+    action.scratch.mtime_ns = edit->mtime_ns;
     int code = edit->code;
     if (code == 0)
         code = backend_write(inode->volume->backend, &action, 1, flags & SAVE_DURABLE, err);
@@ -268,17 +266,16 @@ static int commit_scratch(struct mount *mount, struct inode *inode, unsigned fla
     inode->scratch->id = action.scratch.id ? action.scratch.id : action.made_id;
     inode->meta.version = inode->meta.version + 1;
     inode->meta.mtime_ns = action.scratch.mtime_ns;
-    inode->meta.ctime_ns = action.scratch.ctime_ns;
+    inode->meta.ctime_ns = action.meta.ctime_ns;
     committed_locked(mount, inode);
     return 0;
 }
 
 /* What goes to the backend, from the edit, whose bytes stand still. */
 static int commit_item_write(struct mount *mount, struct inode *inode, struct key key,
-                             unsigned flags, struct buf *out, bool *ret_deferred,
-                             struct action *action, struct err *err)
+                             unsigned flags, struct buf *out, struct action *action,
+                             struct err *err)
 {
-    (void)mount;
     const struct table *table = volume_table(inode->volume);
     struct edit *edit = inode->edit;
     struct span file = edit->bytes.len ? buf_span(&edit->bytes) : span_of("", 0);
@@ -288,11 +285,8 @@ static int commit_item_write(struct mount *mount, struct inode *inode, struct ke
     if (file.len == 0 && edit->base != 0 && !edit->fresh)
         return err_set(err, EINVAL, "table %s: an item cannot be emptied; it stays as it was",
                        table->name);
-    bool incomplete;
     int64_t ttl;
-    int code = content_store(table, key, file, inode->meta.ttl, TTL_TEXT, out, &ttl, &incomplete,
-                             err);
-    *ret_deferred = code < 0 && incomplete && (flags & SAVE_DEFER);
+    int code = content_store(table, key, file, inode->meta.ttl, TTL_TEXT, out, &ttl, err);
     if (code < 0)
         return code;
     *action = (struct action){
@@ -329,11 +323,12 @@ static int refuse(struct mount *mount, struct inode *inode, int code, struct err
     report_failure(mount, inode->parent, buf_span(&name), "save", code, err);
     if (!emptied)
         draft_keep(mount, inode->parent, buf_span(&name), buf_span(&edit->bytes), code, err,
-                   &edit->draft);
+                   edit->author);
     if (inode->kind == INODE_ITEM)
         grace_cancel(mount, inode->parent, inode_name(inode), true);
     scoped_lock(&mount->cache->lock);
     edit->dirty = edit->written = edit->emptied = false;
+    edit->refused = code;
     if (emptied && !edit->fresh) {
         edit->loaded = false; /* as if it had not happened */
     } else if (inode->state == INODE_ATTACHED) {
@@ -352,7 +347,6 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     struct edit *edit = inode->edit;
     struct key_copy copy;
     struct action action = {0};
-    bool deferred = false;
     cleanup(buf_release) struct buf out;
     cleanup(buf_release) struct buf rendered;
     buf_init(&out, SIZE_MAX / 2);
@@ -361,23 +355,16 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     int code = key_copy_locked(inode, &copy);
     pthread_mutex_unlock(&mount->cache->lock);
     if (code == 0)
-        code = commit_item_write(mount, inode, copy.key, flags, &out, &deferred, &action, err);
+        code = commit_item_write(mount, inode, copy.key, flags, &out, &action, err);
     struct span shown = span_of(NULL, 0);
     if (code == 0)
         code = content_show(action.table, copy.key, &action.meta, action.body, &rendered, &shown,
                             err);
     key_copy_release(&copy);
-    if (deferred) {
-        scoped_lock(&mount->cache->lock);
-        saving_ended_locked(mount, inode);
-        err_clear(err);
-        return 0;
-    }
     if (code < 0)
         return refuse(mount, inode, code, err);
     atomic_fetch_add_explicit(&mount->saves, 1, memory_order_relaxed);
-    if (edit->draft)
-        draft_drop(inode->parent, &edit->draft);
+    draft_settle(mount, inode, edit->author);
     if (edit->fresh && edit->base)
         grace_cancel(mount, inode->parent, inode_name(inode), false);
     scoped_lock(&mount->cache->lock);

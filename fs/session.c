@@ -16,11 +16,17 @@
 
 /* --- The mount point --- */
 
+/* What a mount answers whose daemon was killed: first the one, then the other. */
+static bool is_dead(int error)
+{
+    return error == ENOTCONN || error == ECONNABORTED;
+}
+
 /* Absolute and without links, also where the last component cannot be looked at. */
 static char *absolute_path(const char *path)
 {
     char *real = realpath(path, NULL);
-    if (real || errno != ENOTCONN)
+    if (real || !is_dead(errno))
         return real;
     char copy[PATH_MAX], parent[PATH_MAX];
     snprintf(copy, sizeof copy, "%s", path);
@@ -80,7 +86,7 @@ int mountpoint_check(const char *path, char **ret_path, struct err *err)
 {
     struct stat stat_now;
     int error = stat(path, &stat_now) < 0 ? errno : 0;
-    if (error && error != ENOTCONN)
+    if (error && !is_dead(error))
         return err_set(err, error, "mount point %s: %s", path, strerror(error));
     if (!error && !S_ISDIR(stat_now.st_mode))
         return err_set(err, ENOTDIR, "mount point %s: not a directory", path);
@@ -203,6 +209,8 @@ static void free_lists(struct mount *mount)
     }
     for (size_t i = 0; i < REPORT_RING; i++)
         free(mount->reports[i].name);
+    for (size_t i = 0; i < AUTHORED_RING; i++)
+        free(mount->authored[i].name);
 }
 
 void session_stop(struct mount *mount)

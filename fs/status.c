@@ -79,6 +79,23 @@ static void metric(struct buf *out, const char *name, const char *type, const ch
              name, type, name, value);
 }
 
+/* One counter of all backends, DIVISOR units a shown one. */
+static void backend_metric(struct mount *mount, struct buf *out, const char *name,
+                           const char *help, size_t offset, double divisor)
+{
+    buf_addf(out, "# HELP itemfs_backend_%s %s\n# TYPE itemfs_backend_%s counter\n", name, help,
+             name);
+    for (size_t i = 0; i < mount->source->count; i++) {
+        const char *counters = (const char *)&mount->source->backends[i]->counters;
+        uint64_t value = *(const _Atomic uint64_t *)(const void *)(counters + offset);
+        buf_addf(out, "itemfs_backend_%s{backend=\"%s\"} ", name, mount->config->backends[i].name);
+        if (divisor == 1)
+            buf_addf(out, "%" PRIu64 "\n", value);
+        else
+            buf_addf(out, "%.6f\n", (double)value / divisor);
+    }
+}
+
 void status_metrics(struct mount *mount, struct buf *out)
 {
     struct numbers now = numbers_now(mount);
@@ -100,20 +117,16 @@ void status_metrics(struct mount *mount, struct buf *out)
     metric(out, "inodes", "gauge", "Inodes known.", now.inodes);
     metric(out, "body_bytes", "gauge", "Bytes of item bodies in memory.", now.body_bytes);
     metric(out, "held_drafts", "gauge", "Drafts that no backend could take yet.", now.held_drafts);
-    for (size_t i = 0; i < mount->source->count; i++) {
-        const struct backend_counters *counters = &mount->source->backends[i]->counters;
-        const char *name = mount->config->backends[i].name;
-        buf_addf(out, "itemfs_backend_reads_total{backend=\"%s\"} %" PRIu64 "\n", name,
-                 counters->reads);
-        buf_addf(out, "itemfs_backend_read_errors_total{backend=\"%s\"} %" PRIu64 "\n", name,
-                 counters->read_errors);
-        buf_addf(out, "itemfs_backend_writes_total{backend=\"%s\"} %" PRIu64 "\n", name,
-                 counters->writes);
-        buf_addf(out, "itemfs_backend_write_errors_total{backend=\"%s\"} %" PRIu64 "\n", name,
-                 counters->write_errors);
-        buf_addf(out, "itemfs_backend_read_seconds_total{backend=\"%s\"} %.6f\n", name,
-                 (double)counters->read_ns / 1e9);
-        buf_addf(out, "itemfs_backend_write_seconds_total{backend=\"%s\"} %.6f\n", name,
-                 (double)counters->write_ns / 1e9);
-    }
+    backend_metric(mount, out, "reads_total", "Reads of the backend.",
+                   offsetof(struct backend_counters, reads), 1);
+    backend_metric(mount, out, "read_errors_total", "Reads that failed.",
+                   offsetof(struct backend_counters, read_errors), 1);
+    backend_metric(mount, out, "writes_total", "Batches written to the backend.",
+                   offsetof(struct backend_counters, writes), 1);
+    backend_metric(mount, out, "write_errors_total", "Batches that failed.",
+                   offsetof(struct backend_counters, write_errors), 1);
+    backend_metric(mount, out, "read_seconds_total", "Time spent in reads.",
+                   offsetof(struct backend_counters, read_ns), 1e9);
+    backend_metric(mount, out, "write_seconds_total", "Time spent in writes.",
+                   offsetof(struct backend_counters, write_ns), 1e9);
 }

@@ -180,6 +180,14 @@ static void add_name(struct buf *out, enum attribute attribute)
     buf_add(out, names[attribute], strlen(names[attribute]) + 1);
 }
 
+/* A draft has a reason. */
+static void add_control_names(const struct inode *inode, struct buf *out)
+{
+    static const char drafts[] = "drafts/";
+    if (inode->name_len > strlen(drafts) && memcmp(inode->name, drafts, strlen(drafts)) == 0)
+        add_name(out, ATTRIBUTE_ERROR);
+}
+
 int fs_xattr_list(struct mount *mount, struct inode *inode, struct buf *out, struct err *err)
 {
     (void)err;
@@ -191,6 +199,8 @@ int fs_xattr_list(struct mount *mount, struct inode *inode, struct buf *out, str
         for (int at = ATTRIBUTE_CHANGE_ID; inode->meta.version && at <= ATTRIBUTE_SEQUENCE; at++)
             add_name(out, (enum attribute)at);
     }
+    if (inode->kind == INODE_CONTROL && !inode->meta.change)
+        add_control_names(inode, out);
     if (inode->kind == INODE_TABLE) {
         add_name(out, ATTRIBUTE_TABLE);
         if (volume_table(inode->volume)->ttl_attribute)
