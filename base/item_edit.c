@@ -220,7 +220,7 @@ int item_set_ttl(const struct table *table, struct span body, int64_t seconds, s
     if (body.len == 0 && seconds == 0)
         return 0;
     if (body.len == 0)
-        body = span_text("{\n}\n");
+        body = span_text("{}\n");
     cleanup(body_close) struct body_reader reader;
     int error = body_open(&reader, body, err);
     if (error)

@@ -188,6 +188,8 @@ static int refuse_text(struct span text, const char *suffix, struct err *err)
     name_from_part(VALUE_S, buf_span(&part), suffix, &name);
     if (buf_error(&part) || buf_error(&name) || !text_is_utf8(buf_span(&part), true))
         return err_set(err, EINVAL, "\"%.*s%s\" is not UTF-8", (int)text.len, text.data, suffix);
+    if (text.len + name.len > 400) /* both would not fit a message */
+        return err_set(err, EINVAL, "this key's name is \"%s\"", name.data);
     return err_set(err, EINVAL, "\"%.*s%s\" is not how this key is spelled: use \"%s\"",
                    (int)text.len, text.data, suffix, name.data);
 }

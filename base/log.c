@@ -89,7 +89,8 @@ static bool log_site_admit(const char *name)
 
 /* Formats a line in its visible form; no heap, because what is logged may be that memory ran out.
  */
-static __attribute__((format(printf, 2, 0))) void log_format(char line[LOG_LINE_MAX], const char *format, va_list args)
+static __attribute__((format(printf, 2, 0))) void log_format(char line[LOG_LINE_MAX],
+                                                             const char *format, va_list args)
 {
     char text[LOG_LINE_MAX];
     if (vsnprintf(text, sizeof text, format, args) < 0)
