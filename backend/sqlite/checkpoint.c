@@ -8,23 +8,21 @@
  */
 #include "backend/sqlite/store.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 
 #define KEEP_PAGES 1000
 #define RETRY_PAGES 1024
-#define WAIT_FOR_READERS_NS (100 * NS_PER_S / 1000)
+#define READERS_TRIES 100 /* about 200 ms */
 
 int checkpoint_keep(struct store *store, struct err *err)
 {
     unsigned pages = store->wal_pages;
-    unsigned fresh = pages >= store->kept_pages ? pages - store->kept_pages : pages;
 
-    if (fresh < KEEP_PAGES)
+    if (pages < store->wal_kept + KEEP_PAGES)
         return 0;
     scoped_lock(&store->checkpoint_lock);
     int rc =
         sqlite3_wal_checkpoint_v2(store->keeper->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-    store->kept_pages = pages;
+    store->wal_kept = pages;
     if (rc == SQLITE_OK || (rc & 0xff) == SQLITE_BUSY) /* another process is at it */
         return 0;
     return conn_fail(store->keeper, rc, err, "checkpoint");
@@ -41,9 +39,9 @@ void checkpoint_bound(struct store *store)
     if (store->wal_tried && pages < store->wal_tried + RETRY_PAGES)
         return;
     scoped_lock(&store->checkpoint_lock);
-    store->writer->busy_until_ns = clock_steady_ns() + WAIT_FOR_READERS_NS;
+    store->writer->busy_tries = READERS_TRIES;
     /* A failure, too, is tried again; a full disk shows at the next commit. */
     sqlite3_wal_checkpoint_v2(store->writer->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
-    store->writer->busy_until_ns = 0;
+    store->writer->busy_tries = 0;
     store->wal_tried = pages;
 }

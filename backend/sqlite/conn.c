@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "backend/sqlite/store.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 
 #define BUSY_FIRST_NS 50000
 #define BUSY_LONGEST_NS 2000000
@@ -56,13 +56,13 @@ int conn_fail(struct conn *conn, int rc, struct err *err, const char *what)
                    code == EUCLEAN ? "the file is damaged" : sqlite3_errmsg(conn->db));
 }
 
-/* Waits longer from try to try; gives up only where the caller of SQLite set a time. */
+/* Waits longer from try to try, 50 us to 2 ms. */
 static int busy(void *context, int tries)
 {
     const struct conn *conn = context;
     long wait = tries < 6 ? BUSY_FIRST_NS << tries : BUSY_LONGEST_NS;
 
-    if (conn->busy_until_ns && clock_steady_ns() >= conn->busy_until_ns)
+    if (conn->busy_tries && tries >= conn->busy_tries)
         return 0;
     nanosleep(&(struct timespec){.tv_nsec = wait < BUSY_LONGEST_NS ? wait : BUSY_LONGEST_NS}, NULL);
     return 1;
@@ -85,6 +85,7 @@ int conn_exec(struct conn *conn, const char *sql, struct err *err)
 
 static int conn_configure(struct conn *conn, int flags, struct err *err)
 {
+    sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(conn->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(conn->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
@@ -111,11 +112,22 @@ int conn_open(struct store *store, int flags, struct conn **ret_conn, struct err
     int code =
         rc == SQLITE_OK ? conn_configure(conn, flags, err) : conn_fail(conn, rc, err, "opening");
     if (code) {
-        conn_close(conn);
+        conn_abandon(conn);
         return code;
     }
     *ret_conn = conn;
     return 0;
+}
+
+/* An empty log may go with the closing; one with something in it stays as it is. */
+void conn_abandon(struct conn *conn)
+{
+    const char *name = conn->db ? sqlite3_db_filename(conn->db, "main") : NULL;
+    struct stat log;
+
+    if (name && *name && stat(sqlite3_filename_wal(name), &log) == 0 && log.st_size == 0)
+        sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    conn_close(conn);
 }
 
 void conn_close(struct conn *conn)
@@ -150,8 +162,6 @@ int conn_step(struct conn *conn, sqlite3_stmt *statement, struct err *err)
     int rc;
 
     for (int tries = 0; is_busy(rc = sqlite3_step(statement)); tries++) {
-        if (conn->busy_until_ns && clock_steady_ns() >= conn->busy_until_ns)
-            break;
         sqlite3_reset(statement);
         busy(conn, tries);
     }

@@ -182,8 +182,18 @@ static int on_commit(void *context, sqlite3 *db, const char *name, int pages)
 
     (void)db;
     (void)name;
+    if ((unsigned)pages < store->wal_pages) /* it has started anew */
+        store->wal_kept = 0;
     store->wal_pages = (unsigned)pages;
     return SQLITE_OK;
+}
+
+static int check_writable(const struct store *store, struct err *err)
+{
+    if (access(store->path, W_OK) == 0)
+        return 0;
+    return err_set(err, errno == EROFS ? EROFS : EACCES, "%s can only be read: mount with -o ro",
+                   store->path);
 }
 
 /* The first connection: it writes, or with read_only polls. */
@@ -191,20 +201,15 @@ static int open_first(struct store *store, struct conn **ret_conn, struct err *e
 {
     struct conn *conn;
     int flags = store->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-    int code = conn_open(store, flags, &conn, err);
+    int code = store->read_only ? 0 : check_writable(store, err);
 
+    if (code == 0)
+        code = conn_open(store, flags, &conn, err);
     if (code)
         return code;
-    sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    if (!store->read_only && sqlite3_db_readonly(conn->db, "main") == 1) {
-        bool medium = access(store->path, W_OK) < 0 && errno == EROFS;
-        code = err_set(err, medium ? EROFS : EACCES, "%s can only be read: mount with -o ro",
-                       store->path);
-    }
-    if (code == 0)
-        code = schema_prepare(conn, store->read_only, store->path, err);
+    code = schema_prepare(conn, store->read_only, store->path, err);
     if (code) {
-        conn_close(conn);
+        conn_abandon(conn);
         return code;
     }
     sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);

@@ -14,6 +14,7 @@
 #include "backend/sqlite/store.h"
 
 #define HEADER_MAGIC "SQLite format 3" /* and its NUL */
+#define HEADER_FORMAT 18               /* 2: with a write-ahead log */
 #define HEADER_VERSION 60
 #define HEADER_APPLICATION 68
 #define HEADER_SIZE 100
@@ -34,7 +35,8 @@ static int judge(const unsigned char *header, const char *path, struct err *err)
     uint32_t version = big_endian(header + HEADER_VERSION);
     bool tables =
         header[HEADER_SIZE] != ROOT_IS_LEAF || header[ROOT_CELLS] || header[ROOT_CELLS + 1];
-    if (application == 0 && !tables)
+    /* With a log it may have tables that are only there; a store has its name before its log. */
+    if (application == 0 && !tables && header[HEADER_FORMAT] == 1)
         return 0;
     if (application != STORE_APPLICATION_ID)
         return err_set(err, EINVAL, "%s is a SQLite database of another program", path);

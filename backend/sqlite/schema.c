@@ -114,7 +114,8 @@ static int one_number(struct conn *conn, const char *sql, int64_t *ret_value, st
     return rc == SQLITE_ROW ? 0 : conn_fail(conn, rc, err, "reading the store");
 }
 
-/* 0: a store of ours; 1: empty; -EINVAL: not ours, or newer than this program. */
+/* 0: a store of ours; 1: empty; -EINVAL: not ours, or newer than this program. In a transaction,
+ * for somebody may be making the schema just now. */
 static int schema_judge(struct conn *conn, const char *path, struct err *err)
 {
     int64_t application = 0, version = 0, objects = 0;
@@ -168,8 +169,12 @@ static int schema_create(struct conn *conn, const char *path, struct err *err)
 
 int schema_prepare(struct conn *conn, bool read_only, const char *path, struct err *err)
 {
-    int code = schema_judge(conn, path, err);
+    int code = conn_exec(conn, "BEGIN", err);
 
+    if (code)
+        return code;
+    code = schema_judge(conn, path, err);
+    conn_exec(conn, "ROLLBACK", NULL);
     if (code == 1 && read_only)
         return err_set(err, EINVAL, "%s is empty", path);
     if (code == 1)

@@ -72,7 +72,7 @@ static int scratch_get(struct store *store, uint64_t id, sqlite3_stmt **ret_stat
 static int check_parent(struct store *store, const struct table *table,
                         const struct scratch *scratch, struct err *err)
 {
-    cleanup(buf_release) struct buf number;
+    cleanup(buf_release) struct buf number = {0};
     scoped_statement *row = NULL;
     const struct known_table *known;
     struct scratch parent;
@@ -228,7 +228,7 @@ static int update_body(struct store *store, uint64_t id, struct span body, struc
 static int scratch_update(struct store *store, const struct table *table,
                           const struct scratch *scratch, struct span body, struct err *err)
 {
-    cleanup(buf_release) struct buf number;
+    cleanup(buf_release) struct buf number = {0};
     scoped_statement *row = NULL;
     const struct known_table *known;
     struct scratch old;
@@ -301,7 +301,7 @@ static int check_childless(struct store *store, uint64_t id, struct span name, s
 
 int scratch_delete(struct store *store, struct action *action, int64_t now_ns, struct err *err)
 {
-    cleanup(buf_release) struct buf number;
+    cleanup(buf_release) struct buf number = {0};
     scoped_statement *row = NULL;
     const struct known_table *known;
     struct scratch old;
@@ -324,7 +324,7 @@ int scratch_delete(struct store *store, struct action *action, int64_t now_ns, s
 static int each_scratch(struct conn *reader, sqlite3_stmt *rows, const struct table *table,
                         scratch_fn each, void *context, struct err *err)
 {
-    cleanup(buf_release) struct buf number;
+    cleanup(buf_release) struct buf number = {0};
     struct scratch scratch;
     int code;
 

@@ -33,7 +33,7 @@ struct conn {
     struct store *store;
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENT_COUNT];
-    int64_t busy_until_ns; /* steady clock; 0: a busy lock is waited for as long as it takes */
+    int busy_tries; /* for how long a busy lock is waited for; 0: as long as it takes */
     struct conn *next;
 };
 
@@ -86,6 +86,7 @@ struct store {
     unsigned unrolled;          /* change log entries since tables.changed was brought up to date */
     unsigned wal_tried;         /* WAL pages when bounding it was last tried in vain */
     _Atomic unsigned wal_pages; /* in the WAL at the last own commit */
+    _Atomic unsigned wal_kept;  /* of these, seen by the last checkpoint of maintenance */
 
     pthread_mutex_t sync_lock; /* guards syncing, synced */
     pthread_cond_t sync_done;
@@ -101,7 +102,6 @@ struct store {
     pthread_mutex_t checkpoint_lock; /* one checkpoint at a time within the process */
     pthread_mutex_t keeper_lock;     /* guards the rest */
     struct conn *keeper;
-    unsigned kept_pages;   /* WAL pages at the last checkpoint of maintenance */
     uint64_t kept_written; /* `written` at the last call */
 };
 
@@ -113,6 +113,8 @@ static inline struct store *store_of(struct backend *backend)
 /* conn.c: connections and statements. */
 int conn_open(struct store *store, int flags, struct conn **ret_conn, struct err *err);
 void conn_close(struct conn *conn);
+/* The same, of a file that is refused: nothing is written to it. */
+void conn_abandon(struct conn *conn);
 /* The errno for a SQLite result, with a sentence: "WHAT: reason". The one place that maps them. */
 int conn_fail(struct conn *conn, int rc, struct err *err, const char *what);
 int conn_exec(struct conn *conn, const char *sql, struct err *err);
