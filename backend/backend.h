@@ -94,7 +94,8 @@ struct draft {
 typedef int (*draft_fn)(void *context, const struct draft *draft);
 
 enum action_kind {
-    ACTION_PUT,            /* table, key, condition, body, mtime_ns, ttl -> meta, change, old_ttl */
+    ACTION_PUT,            /* table, key, condition, body, mtime_ns, ttl -> meta, change; a body
+                              that names another key is stored rewritten (item_fit_key) */
     ACTION_DELETE,         /* table, key, condition -> change (NONE when nothing was there) */
     ACTION_TOUCH,          /* table, key, mtime_ns -> meta; -ENOENT; no record in the stream */
     ACTION_SCRATCH_PUT,    /* scratch (id 0: a new one, its place must be free), body or NULL data
@@ -240,8 +241,8 @@ int backend_tables(struct backend *, table_fn each, void *context, struct err *)
 int backend_describe(struct backend *, struct span name, struct table **ret_table, struct err *);
 /* id, created_ns and changed_ns of TABLE are ignored. -EEXIST, -EINVAL. */
 int backend_create_table(struct backend *, const struct table *, struct err *);
-/* -ENOTEMPTY when it has items (or scratch files, without FORCE); indexes and scratch go with it.
- */
+/* -ENOTEMPTY when it has items or scratch files; with FORCE they go with it, as one LOG_SCHEMA
+ * entry without a REMOVE for each. */
 int backend_drop_table(struct backend *, const struct table *, bool force, struct err *);
 /* Changes name (-EEXIST), ttl_attribute, keys, stream of the table with TABLE's id. Switching the
  * TTL attribute computes every item's expiry anew. */
