@@ -118,6 +118,36 @@ static int refresh_table(struct mount *mount, struct inode *inode, struct err *e
     return 0;
 }
 
+struct refresh {
+    struct mount *mount;
+    struct inode *dir;
+};
+
+static int take_times(void *context, const struct scratch *scratch)
+{
+    const struct refresh *refresh = context;
+    scoped_lock(&refresh->mount->cache->lock);
+    refresh->dir->meta.mtime_ns = scratch->mtime_ns;
+    refresh->dir->meta.ctime_ns = scratch->ctime_ns;
+    return 0;
+}
+
+static int refresh_scratch_directory(struct mount *mount, struct inode *dir, struct err *err)
+{
+    struct refresh refresh = {mount, dir};
+    struct scratch place;
+    cleanup(buf_release) struct buf name;
+    buf_init(&name, SIZE_MAX / 2);
+    pthread_mutex_lock(&mount->cache->lock);
+    scratch_place(dir->parent, &place);
+    buf_add_span(&name, inode_name(dir));
+    pthread_mutex_unlock(&mount->cache->lock);
+    int code = backend_scratch_find(dir->volume->backend, volume_table(dir->volume),
+                                    place.partition, place.parent, buf_span(&name), take_times,
+                                    &refresh, err);
+    return code == -ENOENT ? 0 : code; /* removed, and still open somewhere */
+}
+
 int attr_refresh_directory(struct mount *mount, struct inode *dir, struct err *err)
 {
     if (dir->kind == INODE_CONTROL)
@@ -133,6 +163,8 @@ int attr_refresh_directory(struct mount *mount, struct inode *dir, struct err *e
     }
     if (dir->kind == INODE_TABLE)
         return refresh_table(mount, dir, err);
+    if (dir->kind == INODE_DIRECTORY)
+        return refresh_scratch_directory(mount, dir, err);
     if (dir->kind != INODE_PARTITION)
         return 0;
     uint64_t items;

@@ -158,7 +158,9 @@ int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fus
     int code = 0;
     pthread_mutex_lock(&mount->cache->lock);
     /* ESTALE makes the kernel look the path up once more. */
-    if (inode->state == INODE_OUTDATED || (inode_expired(inode) && inode->state == INODE_ATTACHED))
+    bool removed = inode->state == INODE_REMOVED && inode->refs <= 1; /* and nobody has it open */
+    if (inode->state == INODE_OUTDATED || removed ||
+        (inode->state == INODE_ATTACHED && inode_expired(inode)))
         code = -ESTALE;
     else if (write)
         code = begin_writing_locked(mount, inode, fuse_req_ctx(req)->pid);

@@ -90,6 +90,15 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     conn->time_gran = 1;
 }
 
+/* The kernel is not to remember that a name is absent where another spelling can make it appear. */
+static bool has_spellings(const struct inode *dir, const char *name)
+{
+    if (!dir->volume)
+        return dir->kind == INODE_CONTROL;
+    return volume_table(dir->volume)->keys == KEYS_TAGS && dir->kind == INODE_TABLE &&
+           name_is_item(span_text(name)) && strchr(name, '_');
+}
+
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     struct mount *mount = mount_of(req);
@@ -108,7 +117,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
         spelling_note_locked(inode, alias, fuse_req_ctx(req)->pid);
         inode_unref(mount->cache, inode);
         pthread_mutex_unlock(&mount->cache->lock);
-    } else if (code == -ENOENT && !alias && dir->kind != INODE_CONTROL) {
+    } else if (code == -ENOENT && !has_spellings(dir, name)) {
         entry.entry_timeout = dir->volume && !backend_can(dir->volume->backend, BACKEND_LOG)
                                   ? mount->config->cache_ttl
                                   : NEGATIVE_S;
@@ -156,6 +165,16 @@ static void reply_attr(fuse_req_t req, struct mount *mount, struct inode *inode,
         fuse_reply_attr(req, &stat, timeout);
 }
 
+/* A path led here that leads nowhere any more, and nobody has it open: ESTALE makes the kernel look
+ * the path up once more. */
+static bool is_gone(struct mount *mount, const struct inode *inode)
+{
+    scoped_lock(&mount->cache->lock);
+    if (inode->edit || inode->refs > 1)
+        return false;
+    return inode->state == INODE_REMOVED || (inode->state == INODE_ATTACHED && inode_expired(inode));
+}
+
 static void op_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
     (void)fi;
@@ -165,11 +184,10 @@ static void op_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
         return;
     struct err err = {0};
     int code = 0;
-    if (inode->kind != INODE_ITEM && !inode->scratch)
+    if (inode->kind == INODE_ITEM || inode->kind == INODE_FILE || inode->kind == INODE_LINK)
+        code = is_gone(mount, inode) ? -ESTALE : 0;
+    else
         code = attr_refresh_directory(mount, inode, &err);
-    else if (inode->state == INODE_ATTACHED && inode_expired(inode) &&
-             !(inode->edit && inode->edit->dirty))
-        code = -ESTALE;
     reply_attr(req, mount, inode, outcome_of(mount, OP_GETATTR, inode, code, &err));
 }
 

@@ -576,12 +576,26 @@ static int rename_file(struct mount *mount, struct inode *source, struct inode *
         inode_thaw_locked(mount, source);
         pthread_mutex_unlock(&mount->cache->lock);
     }
+    if (code == 0 && place.alias) { /* the kernel has moved its entry there: no entry outlives an item */
+        scoped_lock(&mount->cache->lock);
+        notify_name(mount, dir, name);
+    }
     *ret_rewritten = rename.rewritten;
     if (rename.target) {
         scoped_lock(&mount->cache->lock);
         inode_unref(mount->cache, rename.target);
     }
     return code;
+}
+
+/* An item is about to be moved under another spelling: the kernel may hold the listed one. */
+static void listed_name_moves(struct mount *mount, const struct inode *item)
+{
+    cleanup(buf_release) struct buf name;
+    buf_init(&name, SIZE_MAX / 2);
+    scoped_lock(&mount->cache->lock);
+    inode_file_name(item, &name);
+    notify_name(mount, item->parent, buf_span(&name));
 }
 
 int fs_rename(struct mount *mount, struct inode *dir, struct span name, struct inode *new_dir,
@@ -592,9 +606,12 @@ int fs_rename(struct mount *mount, struct inode *dir, struct span name, struct i
     if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE))
         return -EINVAL;
     struct inode *source;
-    int code = resolve(mount, dir, name, &source, NULL, err);
+    bool alias = false;
+    int code = resolve(mount, dir, name, &source, &alias, err);
     if (code < 0)
         return code;
+    if (alias)
+        listed_name_moves(mount, source);
     bool rewritten = false;
     if (source->kind == INODE_TABLE) {
         struct inode *target = NULL;

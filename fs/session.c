@@ -85,7 +85,8 @@ static bool is_mounted(const char *path)
 int mountpoint_check(const char *path, char **ret_path, struct err *err)
 {
     struct stat stat_now;
-    int error = stat(path, &stat_now) < 0 ? errno : 0;
+    struct statvfs answer; /* the kernel has no cached answer to this one */
+    int error = stat(path, &stat_now) < 0 || statvfs(path, &answer) < 0 ? errno : 0;
     if (error && !is_dead(error))
         return err_set(err, error, "mount point %s: %s", path, strerror(error));
     if (!error && !S_ISDIR(stat_now.st_mode))
