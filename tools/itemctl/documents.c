@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,6 +48,20 @@ bool text_is_blank(struct span text)
     return true;
 }
 
+int document_fail(const char *file, size_t line, int code, const struct err *reason,
+                  struct err *err)
+{
+    const char *text = err_text(reason, code);
+    size_t inside = 1;
+    int used = 0;
+
+    if (sscanf(text, "line %zu, %n", &inside, &used) == 1 && used > 0)
+        text += used;
+    else
+        inside = 1;
+    return err_set(err, -code, "%s:%zu: %s", shown_name(file), line + inside - 1, text);
+}
+
 /* An item of the file, whose errors say where it is. */
 static int tell(const char *file, size_t line, struct span item, document_fn each, void *context,
                 struct err *err)
@@ -54,7 +69,7 @@ static int tell(const char *file, size_t line, struct span item, document_fn eac
     struct err reason = {""};
     int r = each(context, item, &reason);
 
-    return r < 0 ? err_set(err, -r, "%s:%zu: %s", shown_name(file), line, err_text(&reason, r)) : 0;
+    return r < 0 ? document_fail(file, line, r, &reason, err) : 0;
 }
 
 static int each_line(const char *file, struct span text, document_fn each, void *context,

@@ -18,6 +18,11 @@ typedef int (*document_fn)(void *context, struct span item, struct err *err);
 int document_items(const char *file, struct span text, document_fn each, void *context,
                    struct err *err);
 
+/* Sets ERR to "FILE:LINE: REASON", where a line and column in REASON, which a JSON error of an item
+ * that begins at LINE names, become the file's. Returns CODE, a negative errno. */
+int document_fail(const char *file, size_t line, int code, const struct err *reason,
+                  struct err *err);
+
 /* Nothing but white space. */
 bool text_is_blank(struct span text);
 

@@ -145,8 +145,7 @@ static int take_up(struct export_job *job, const char *identity, struct pages *p
         if (key_bytes_set(&pages->last, last) < 0)
             return -ENOMEM;
     } else if (partial.st_size > 0) {
-        transfer_note(
-            "an earlier export cannot go on, since the store has changed: beginning anew");
+        transfer_note("the store has changed since an earlier export was ended: beginning anew");
     }
     if (ftruncate(job->fd, (off_t)job->offset) < 0 ||
         lseek(job->fd, (off_t)job->offset, SEEK_SET) < 0)
@@ -239,7 +238,6 @@ static int run_export(struct ctl *ctl)
     pages_init(&pages, &subject);
     item_output_init(&job.items, subject.table, true, &ctl->err);
     progress_begin(&job.progress, "exported");
-    job.save_ns = clock_steady_ns() + TRANSFER_SAVE_NS;
     r = open_target(&job, file, &subject, &pages);
     pages.each = export_record;
     pages.page = export_page;

@@ -182,15 +182,16 @@ static int flush(struct import_job *job, bool save)
 static int stop_at(struct import_job *job, const struct lines *before, int code,
                    const struct err *reason)
 {
-    uint64_t line = before->line + 1;
     int r;
 
     job->lines.offset = before->offset;
     job->lines.line = before->line;
     r = flush(job, true);
-    return r < 0 ? r
-                 : err_set(&job->ctl->err, -code, "%s:%" PRIu64 ": %s; the lines before it are in",
-                           job->name, line, err_text(reason, code));
+    if (r < 0)
+        return r;
+    if (before->line)
+        transfer_note("%" PRIu64 " lines before the bad one are in the table", before->line);
+    return document_fail(job->name, before->line + 1, code, reason, &job->ctl->err);
 }
 
 static int import_lines(struct import_job *job)

@@ -241,6 +241,29 @@ static int shape_table(struct ctl *ctl, struct table *table)
     return 0;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* The configuration would change the table again as soon as it is used. */
+static int check_configured(struct ctl *ctl, const struct table *table)
+{
+    struct table *configured = table_copy(table);
+    bool same;
+
+    if (!configured)
+        return -ENOMEM;
+    config_apply(ctl->config, configured);
+    same = configured->keys == table->keys && configured->stream == table->stream &&
+           same_text(configured->ttl_attribute, table->ttl_attribute);
+    table_free(configured);
+    if (!same)
+        return ctl_usage(ctl, "%s: [table %s] says otherwise of keys, ttl or stream",
+                         ctl->source_name, table->name);
+    return 0;
+}
+
 static int check_new(struct ctl *ctl, const struct table *table)
 {
     struct subject existing = {0};
@@ -271,6 +294,8 @@ static int run_create(struct ctl *ctl)
     if (!table)
         return -ENOMEM;
     r = shape_table(ctl, table);
+    if (r == 0)
+        r = check_configured(ctl, table);
     if (r == 0)
         r = check_new(ctl, table);
     if (r == 0)
