@@ -10,6 +10,7 @@ late ones are found.
 ITEMFS_BIN names the directory of the binaries, ITEMFS_LONG=1 asks for long runs.
 """
 
+import errno
 import os
 import re
 import select
@@ -21,7 +22,7 @@ import tempfile
 import time
 import unittest
 
-from store import Store
+from store import Store, key_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
@@ -30,6 +31,8 @@ BIN = os.environ.get("ITEMFS_BIN", os.path.join(ROOT, "build-tests", "bin"))
 ITEMFS, ITEMCTL = os.path.join(BIN, "itemfs"), os.path.join(BIN, "itemctl")
 LONG = os.environ.get("ITEMFS_LONG") == "1"
 PATIENCE = 30  # seconds until something that must happen counts as not happening
+
+DEAD = (errno.ENOTCONN, errno.ECONNABORTED)  # what calls on a mount without a daemon say
 
 # Words in a daemon's log that fail a test.
 ALARM = re.compile(
@@ -65,10 +68,20 @@ def wait_for(what, condition, seconds=PATIENCE, pause=0.005):
 
 
 def is_mounted(path):
-    """Whether something is mounted on PATH; does not touch the mount."""
+    """Whether something is mounted on PATH; does not touch it."""
     quoted = path.replace(" ", "\\040")
     with open("/proc/self/mountinfo") as info:
         return any(line.split()[4] == quoted for line in info)
+
+
+def is_served(path):
+    """Whether a daemon answers there; waits for one that is just beginning."""
+    try:
+        return is_mounted(path) and bool(os.statvfs(path))
+    except OSError as error:
+        if error.errno in DEAD:  # what a killed daemon has left
+            return False
+        raise
 
 
 class Mount:
@@ -93,7 +106,7 @@ class Mount:
             poller = select.poll()
             poller.register(info, select.POLLERR | select.POLLPRI)
             end = time.monotonic() + PATIENCE
-            while not is_mounted(self.point):
+            while not is_served(self.point):
                 if self.process.poll() is not None:
                     raise AssertionError(f"itemfs ended with {self.process.returncode} before it "
                                          f"mounted:\n{self.log_text()}")
@@ -101,7 +114,6 @@ class Mount:
                     self.process.kill()
                     raise AssertionError(f"no mount after {PATIENCE} s:\n{self.log_text()}")
                 poller.poll(20)
-        os.stat(self.point)  # waits for the daemon's first answer
         return self
 
     def log_text(self):
@@ -146,15 +158,16 @@ class Mount:
 
     def rescue(self):
         """At the end of a test class, in whatever state it is: nothing stays mounted or running."""
+        while is_mounted(self.point):
+            if subprocess.run(["fusermount3", "-u", "-z", self.point],
+                              capture_output=True).returncode:
+                break
         if self.process and self.process.poll() is None:
-            subprocess.run(["fusermount3", "-u", "-z", self.point], capture_output=True)
             try:
                 self.process.wait(5)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        if is_mounted(self.point):
-            subprocess.run(["fusermount3", "-u", "-z", self.point], capture_output=True)
 
 
 class PlaceTest(unittest.TestCase):
@@ -221,6 +234,7 @@ class MountedTest(PlaceTest):
                 file.write(cls.config.format(store=cls.db))
         cls.store = Store(cls.db, ITEMCTL, cls.environment())
         cls.expected = {}  # table name -> change records that it must have at the end
+        cls.deaths = []    # logs of daemons that ended within a test
         cls.mount = cls.new_mount(cls.source, "mnt", cls.options)
         cls.mount.env = cls.environment()
         cls.mnt = cls.mount.point
@@ -239,11 +253,20 @@ class MountedTest(PlaceTest):
                 if (got := cls.store.changes(table)) != want}
         if late:
             raise AssertionError(f"change records came late: (expected, found) {late}")
+        if cls.deaths:
+            raise AssertionError("the daemon died:\n" + "\n".join(cls.deaths))
 
     def setUp(self):
         self.table = re.sub(r"[^a-z0-9]+", "-", self.id().split(".")[-1].removeprefix("test_"))[:60]
         self.dir = os.path.join(self.mnt, self.table)
         self.seen = 0
+        try:
+            os.statvfs(self.mnt)
+        except OSError as error:  # an earlier test has cost the daemon its life
+            self.assertIn(error.errno, DEAD)
+            self.mount.process.wait(PATIENCE)
+            type(self).deaths.append(self.mount.log_text()[-5000:])
+            self.mount.start()
         self.make_table()
 
     def make_table(self):
@@ -292,7 +315,7 @@ class MountedTest(PlaceTest):
     def assertStored(self, name, body, table=None):
         """The item's body in the store, byte for byte; a name of a table without sort key."""
         body = body if isinstance(body, bytes) else body.encode()
-        self.assertEqual(body, self.store.body(table or self.table, name.removesuffix(".json")))
+        self.assertEqual(body, self.store.body(table or self.table, key_of(name)))
 
     def assertBoth(self, name, body):
         """The item reads as BODY through the mount and in the store."""

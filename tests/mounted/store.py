@@ -8,6 +8,7 @@ import contextlib
 import json
 import sqlite3
 import subprocess
+import urllib.parse
 
 CHANGES = {1: "INSERT", 2: "MODIFY", 3: "REMOVE"}
 LOG_ITEM = 0
@@ -16,6 +17,11 @@ LOG_ITEM = 0
 def text(part):
     """A key part as text; binary ones come as bytes."""
     return part.decode("utf-8", "surrogatepass") if isinstance(part, bytes) else part
+
+
+def key_of(name):
+    """The key of a file name, where it is neither a hashed one nor of a binary key."""
+    return urllib.parse.unquote(name.removesuffix(".json"))
 
 
 class Store:

@@ -122,11 +122,14 @@ class Control(MountedTest):
         self.sh(f"cat {folder}/bad.json; rm {folder}/bad.json")
         self.assertEqual([], self.drafts())
 
-    def test_second_refusal_replaces_the_first(self):
-        for body in ('{"x": }', "[", '{"third"'):
+    def test_a_program_replaces_its_own_draft_only(self):
+        for body in ('{"x": }', "["):
             self.assertErrno(errno.EINVAL, self.write, "bad.json", body)
         self.assertEqual(["bad.json"], self.drafts())
-        self.assertEqual(b'{"third"', self.draft("bad.json")[0])
+        self.assertEqual(b"[", self.draft("bad.json")[0])
+        self.sh("echo '{' | dd of=bad.json status=none", status=1)
+        self.assertEqual(["bad.json", "bad.json.2"], self.drafts())
+        self.assertEqual([b"[", b"{\n"], [self.draft(name)[0] for name in self.drafts()])
 
     def test_drafts_of_sorted_tables(self):
         other = self.table + "-sorted"

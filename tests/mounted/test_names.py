@@ -107,6 +107,7 @@ class PlainKeys(KeyTable):
         got = self.store.changes(self.table)[self.seen:]
         self.assertEqual([f"MODIFY {key}"] * 2, got[:2])
         self.assertEqual(sorted([f"REMOVE {key}", "INSERT short"]), sorted(got[2:]))
+        self.assertChanges(*got)
 
     def test_hash_of_nothing_is_refused(self):
         self.assertErrno(errno.EINVAL, self.write, "x" * 202 + "~" + "0" * 32 + ".json", "{}")
