@@ -44,6 +44,11 @@ static inline struct span buf_span(const struct buf *buf)
 {
     return span_of(buf->data, buf->len);
 }
+/* The bytes from AT on: what was added since the length was AT. */
+static inline struct span buf_from(const struct buf *buf, size_t at)
+{
+    return span_from(buf_span(buf), at);
+}
 /* The bytes as a heap block of its own, NUL-terminated; the buffer is empty afterwards.
  * NULL when the buffer is in error or memory ran out. */
 char *buf_take(struct buf *buf, size_t *ret_len);

@@ -39,6 +39,8 @@ static void add_plain_part(enum value_type type, struct span part, struct buf *o
 int item_fit_key(const struct table *table, struct key key, struct span body, struct buf *out,
                  struct err *err)
 {
+    if (body.len == 0)
+        return 0;
     cleanup(body_close) struct body_reader reader;
     struct body_member member;
     const char *copied = body.data;

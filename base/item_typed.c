@@ -191,9 +191,8 @@ int item_from_typed(const struct table *table, struct span typed, struct value *
         error = take_part(table, true, &item, sort, err);
     struct key key = {0};
     if (!error) {
-        key.partition = span_of(partition->data + partition_at, partition->len - partition_at);
-        key.sort = sort->len > sort_at ? span_of(sort->data + sort_at, sort->len - sort_at)
-                                       : span_of(NULL, 0);
+        key.partition = buf_from(partition, partition_at);
+        key.sort = buf_from(sort, sort_at);
         error = out_of_memory(set_key(table, key, &item), err);
     }
     if (error)

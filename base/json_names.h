@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "base/span.h"
 
-#define JSON_NAMES_INLINE 24
+#define JSON_NAMES_INLINE 16
 #define JSON_OBJECTS_INLINE 8
 
 struct json_name {

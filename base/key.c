@@ -56,7 +56,7 @@ int key_part_from_text(const struct table *table, bool sort_part, struct span te
     if (error)
         return err_set(err, EINVAL, "a key of type B is written in base64");
     error = buf_result(out, err);
-    return error ? error : check_part(span_of(out->data + before, out->len - before), VALUE_B, err);
+    return error ? error : check_part(buf_from(out, before), VALUE_B, err);
 }
 
 int key_part_from_value(const struct table *table, bool sort_part, const struct value *value,

@@ -215,7 +215,7 @@ static int text_from_name(struct span core, const char *suffix, struct buf *out,
     }
     size_t before = out->len;
     if ((hashed && !head_fits(head, 4, suffix)) || !decode_text(head, tilde, out) ||
-        (!buf_error(out) && !text_is_utf8(span_of(out->data + before, out->len - before), true))) {
+        (!buf_error(out) && !text_is_utf8(buf_from(out, before), true))) {
         cut_back(out, before);
         return refuse_text(core, suffix, err);
     }
@@ -229,7 +229,7 @@ static int number_from_name(struct span core, const char *suffix, struct buf *ou
         return -EINVAL;
     if (buf_error(out))
         return 0;
-    struct span number = span_of(out->data + before, out->len - before);
+    struct span number = buf_from(out, before);
     if (span_equal(number, core))
         return 0;
     err_set(err, EINVAL, "\"%.*s%s\" is not how this key is spelled: use \"%s%s\"", (int)core.len,

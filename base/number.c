@@ -30,11 +30,6 @@ static size_t digits_len(struct span text)
     return len;
 }
 
-static struct span span_from(struct span text, size_t at)
-{
-    return span_of(text.data + at, text.len - at);
-}
-
 static bool starts_with(struct span text, const char *any)
 {
     return text.len > 0 && text.data[0] != '\0' && strchr(any, text.data[0]);

@@ -22,6 +22,12 @@ static inline struct span span_text(const char *text)
     return (struct span){text, text ? strlen(text) : 0};
 }
 
+/* The bytes from AT (at most the length) on. */
+static inline struct span span_from(struct span span, size_t at)
+{
+    return at ? span_of(span.data + at, span.len - at) : span;
+}
+
 static inline bool span_equal(struct span a, struct span b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);

@@ -192,16 +192,19 @@ static int order_members(const void *a, const void *b)
     return span_compare(span_of(left->name, left->name_len), span_of(right->name, right->name_len));
 }
 
+const struct member **value_members_listed(const struct value *map)
+{
+    const struct member **list = malloc((map->map.count + 1) * sizeof *list);
+    for (size_t i = 0; list && i < map->map.count; i++)
+        list[i] = &map->map.members[i];
+    return list;
+}
+
 const struct member **value_members_sorted(const struct value *map)
 {
-    size_t count = map->map.count;
-    const struct member **sorted = malloc((count + 1) * sizeof *sorted);
-    if (!sorted)
-        return NULL;
-    for (size_t i = 0; i < count; i++)
-        sorted[i] = &map->map.members[i];
-    if (count > 1)
-        qsort(sorted, count, sizeof *sorted, order_members);
+    const struct member **sorted = value_members_listed(map);
+    if (sorted && map->map.count > 1)
+        qsort(sorted, map->map.count, sizeof *sorted, order_members);
     return sorted;
 }
 

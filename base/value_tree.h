@@ -16,7 +16,9 @@ size_t value_plain_depth(const struct value *value);
 int value_list_add(struct value *list, struct value value);
 int value_member_add(struct value *map, struct span name, struct value value);
 
-/* The members in the order of their names' bytes, to be freed; NULL when memory ran out. */
+/* The members as they stand, or in the order of their names' bytes; to be freed. NULL when memory
+ * ran out. */
+const struct member **value_members_listed(const struct value *map);
 const struct member **value_members_sorted(const struct value *map);
 /* The elements in order, to be freed. 1: two are equal. -ENOMEM. */
 int value_set_sorted(const struct value *set, struct span **ret_elements);

@@ -100,8 +100,8 @@ static void write_members(struct writer *writer, const struct value *map)
     struct value_style style = writer->style;
     writer->style.first_count = 0; /* is for the outermost map only */
     cleanup_free const struct member **order = NULL;
-    if (style.sort) {
-        order = value_members_sorted(map);
+    if (style.sort || style.first_count > 0) {
+        order = style.sort ? value_members_sorted(map) : value_members_listed(map);
         if (!order) {
             writer->out->error = writer->out->error ? writer->out->error : -ENOMEM;
             return;

@@ -163,6 +163,17 @@ static void test_log(void)
     check_text(span_text(last), "itemfs: warning: burst: line 19\n");
     log_error("other", "%0*d", 3000, 1);
     check_int(count_lines(file, last, sizeof last), 2 + LOG_BURST);
+    /* Sites share slots: one of many takes that of "burst", and its count is written then. */
+    bool counted = false;
+    for (int i = 0; i < 1000; i++) {
+        char site[16];
+        snprintf(site, sizeof site, "site%d", i);
+        log_info(site, "x");
+    }
+    rewind(file);
+    while (fgets(last, sizeof last, file))
+        counted |= strcmp(last, "itemfs: info: burst: 40 further lines were left out\n") == 0;
+    check(counted);
     log_open("itemfs", NULL, LOG_LEVEL_ERROR);
     fclose(file);
 }

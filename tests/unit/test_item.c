@@ -373,6 +373,34 @@ static void test_index_keys(void)
     table_free(table);
 }
 
+/* Typed form reaches as deep as plain form does; a wrapper that would be one level too many is
+ * refused. */
+static void test_depth(void)
+{
+    struct table *table = make("id", NULL, NULL, NULL);
+    cleanup(buf_release) struct buf typed;
+    cleanup(buf_release) struct buf out;
+    buf_init(&typed, 1 << 20);
+    buf_init(&out, 1 << 20);
+    for (int extra = 0; extra < 2; extra++) {
+        cleanup(value_release) struct value item = {0};
+        struct err err = {""};
+        int64_t ttl;
+        buf_clear(&typed);
+        buf_clear(&out);
+        buf_add_text(&typed, "{\"id\":{\"S\":\"a\"},\"$x\":");
+        for (int i = 0; i < JSON_DEPTH_MAX - 2 + extra; i++)
+            buf_add_text(&typed, "{\"L\":[");
+        for (int i = 0; i < JSON_DEPTH_MAX - 2 + extra; i++)
+            buf_add_text(&typed, "]}");
+        buf_add_text(&typed, "}");
+        table->show_keys = false;
+        check_int(item_from_typed(table, buf_span(&typed), &item, &out, &out, &err), 0);
+        check_int(item_to_body(table, &item, &out, &ttl, &err), extra ? -EINVAL : 0);
+    }
+    table_free(table);
+}
+
 static void test_expired(void)
 {
     check(!item_expired(0, 100));
@@ -384,4 +412,4 @@ static void test_expired(void)
 CHECK_MAIN(CHECK_TEST(test_facts), CHECK_TEST(test_facts_of_other_keys), CHECK_TEST(test_refused),
            CHECK_TEST(test_incomplete), CHECK_TEST(test_bodies), CHECK_TEST(test_bare_bodies),
            CHECK_TEST(test_typed_items_refused), CHECK_TEST(test_typed_files),
-           CHECK_TEST(test_index_keys), CHECK_TEST(test_expired))
+           CHECK_TEST(test_index_keys), CHECK_TEST(test_depth), CHECK_TEST(test_expired))

@@ -8,6 +8,7 @@
 #include "tests/check.h"
 
 #define HEX32 "0123456789abcdef0123456789abcdef"
+static const char mark[] = "~" HEX32;
 
 static void test_is_item(void)
 {
@@ -250,7 +251,7 @@ static void random_part(struct buf *part)
                                          "\n",       "\x7f",
                                          "\xc3\xa9", "\xf0\x9f\x98\x80",
                                          "%41",      "%7E",
-                                         HEX32,      "~" HEX32,
+                                         HEX32,      mark,
                                          ".json",    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"};
     int count = 1 + rand() % 12;
     buf_clear(part);

@@ -178,6 +178,18 @@ static int run_table(const struct setting *setting, struct err *err)
     return error ? error : buf_error(setting->out);
 }
 
+static int run_equal(const struct setting *setting, struct err *err)
+{
+    cleanup(value_release) struct value left = {0};
+    cleanup(value_release) struct value right = {0};
+    int error = value_from_plain(setting->body, &left, err);
+    error = error ? error : value_from_plain(setting->body, &right, err);
+    /* There is no error here: without memory to sort it is only slower. */
+    if (!error && !value_equal(&left, &right))
+        check_fail("not equal");
+    return error;
+}
+
 static const char body_text[] =
     "{\"id\": \"b\", \"\\u0061\": [1, {\"$B\": \"aGk=\"}, {\"$SS\": [\"x\", \"\\u0079\"]}],"
     " \"ns\": {\"$NS\": [1, 2.5]}, \"bs\": {\"$BS\": [\"AA==\", \"AQ==\"]}, \"-ttl\": 50,"
@@ -244,6 +256,7 @@ static void test_operations(void)
         {"examine", run_examine},       {"to_typed", run_to_typed}, {"from_typed", run_from_typed},
         {"typed_file", run_typed_file}, {"fit_key", run_fit_key},   {"set_ttl", run_set_ttl},
         {"index_keys", run_index_keys}, {"key", run_key},           {"table", run_table},
+        {"equal", run_equal},
     };
     struct buf out;
     struct setting setting;

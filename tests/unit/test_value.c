@@ -217,6 +217,17 @@ static void test_style(void)
                                "}");
 }
 
+static void test_style_without_order(void)
+{
+    cleanup(value_release) struct value value = {0};
+    cleanup(buf_release) struct buf out;
+    const struct span first[] = {{"z", 1}};
+    buf_init(&out, 1000);
+    value_from_plain(span_text("{\"b\":1,\"a\":2,\"z\":{\"y\":3,\"z\":4}}"), &value, NULL);
+    value_to_plain(&value, (struct value_style){.first = first, .first_count = 1}, &out);
+    check_text(buf_span(&out), "{\"z\":{\"y\":3,\"z\":4},\"b\":1,\"a\":2}");
+}
+
 static struct value text(const char *content)
 {
     struct value value = {0};
@@ -333,5 +344,5 @@ static void test_deep(void)
 
 CHECK_MAIN(CHECK_TEST(test_forms), CHECK_TEST(test_forms_not_needed),
            CHECK_TEST(test_typed_refused), CHECK_TEST(test_loose_numbers), CHECK_TEST(test_bin),
-           CHECK_TEST(test_style), CHECK_TEST(test_members), CHECK_TEST(test_equal),
-           CHECK_TEST(test_type_names), CHECK_TEST(test_deep))
+           CHECK_TEST(test_style), CHECK_TEST(test_style_without_order), CHECK_TEST(test_members),
+           CHECK_TEST(test_equal), CHECK_TEST(test_type_names), CHECK_TEST(test_deep))
