@@ -156,6 +156,8 @@ int session_start(struct config *config, const char *mountpoint, struct fuse_arg
     if (code == 0)
         code = session_mount(mount, args, err);
     if (code == 0)
+        reaper_start(mount);
+    if (code == 0)
         code = notifier_start(mount, err);
     if (code == 0)
         code = follow_start(mount, err);
@@ -222,6 +224,7 @@ void session_stop(struct mount *mount)
         finish_work(mount);
     if (mount->session) {
         fuse_session_unmount(mount->session);
+        reaper_stop(mount);
         notifier_stop(mount);
         fuse_remove_signal_handlers(mount->session);
         fuse_session_destroy(mount->session);

@@ -18,4 +18,9 @@ int session_run(struct mount *mount);
 /* Finishes saves, unmounts, and frees everything. */
 void session_stop(struct mount *mount);
 
+/* Starts and ends the process that aborts the connection when this one is killed. Before any
+ * thread is started. (reaper.c) */
+void reaper_start(struct mount *mount);
+void reaper_stop(struct mount *mount);
+
 #endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process of its own that outlives a killed daemon for a moment.
+ *
+ * A notification about a name may wait in the kernel for a directory's lock, which a request holds
+ * that waits for the daemon. When the daemon is killed just then, the waiting thread cannot die, the
+ * connection stays open for its sake, the request is never answered, and the mount hangs for good.
+ * The way out is to abort the connection from outside: everybody gets ENOTCONN, as when any other
+ * daemon dies, and the next start clears the dead mount away.
+ */
+#include "fs/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The minor device number of the mount on PATH, which names its connection; -1 when not found. */
+static int connection_of(const char *path)
+{
+    int found = -1;
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    char *line = NULL;
+    size_t size = 0;
+    while (mounts && getline(&line, &size, mounts) > 0) {
+        int minor;
+        char point[4096];
+        if (sscanf(line, "%*s %*s %*d:%d %*s %4095s", &minor, point) == 2 &&
+            strcmp(point, path) == 0)
+            found = minor;
+    }
+    free(line);
+    if (mounts)
+        fclose(mounts);
+    return found;
+}
+
+/* In the new process: waits for the daemon's end. */
+__attribute__((noreturn)) static void reap(const char *mountpoint, const char *abort_path,
+                                           pid_t daemon)
+{
+    sigset_t all, death;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    sigemptyset(&death);
+    sigaddset(&death, SIGUSR1);
+    prctl(PR_SET_NAME, "itemfs-reaper");
+    prctl(PR_SET_PDEATHSIG, SIGUSR1);
+    close_range(0, ~0u, 0);
+    int connection = open(abort_path, O_WRONLY | O_CLOEXEC);
+    int signal_number = 0;
+    if (getppid() == daemon) /* else it is dead already */
+        sigwait(&death, &signal_number);
+    if (connection < 0 || write(connection, "1", 1) != 1)
+        umount2(mountpoint, MNT_FORCE);
+    _exit(0);
+}
+
+void reaper_start(struct mount *mount)
+{
+    char abort_path[64];
+    snprintf(abort_path, sizeof abort_path, "/sys/fs/fuse/connections/%d/abort",
+             connection_of(mount->mountpoint));
+    pid_t daemon = getpid();
+    mount->reaper = fork();
+    if (mount->reaper == 0)
+        reap(mount->mountpoint, abort_path, daemon);
+}
+
+void reaper_stop(struct mount *mount)
+{
+    if (mount->reaper <= 0)
+        return;
+    kill(mount->reaper, SIGKILL);
+    while (waitpid(mount->reaper, NULL, 0) < 0 && errno == EINTR)
+        ;
+    mount->reaper = 0;
+}
