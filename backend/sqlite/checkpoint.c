@@ -3,14 +3,13 @@
  * Checkpoints: moving the log's pages into the main file. Maintenance does it beside the writer;
  * when writing goes on without a pause, the log would never be empty at the end of such a one and
  * grow for ever, so past STORE_WAL_MAX_PAGES the writer stops for one itself. A reader's
- * transaction that stays open can keep the log from starting anew: then it is tried again every 4
- * MiB.
+ * transaction that stays open keeps the log from starting anew: then it is tried again each time
+ * the log has grown by an eighth, so that waiting never becomes what the writer does most.
  */
 #include "backend/sqlite/store.h"
 #include "base/cleanup.h"
 
 #define KEEP_PAGES 1000
-#define RETRY_PAGES 1024
 #define READERS_TRIES 100 /* about 200 ms */
 
 int checkpoint_keep(struct store *store, struct err *err)
@@ -36,7 +35,7 @@ void checkpoint_bound(struct store *store)
         store->wal_tried = 0;
         return;
     }
-    if (store->wal_tried && pages < store->wal_tried + RETRY_PAGES)
+    if (store->wal_tried && pages < store->wal_tried + store->wal_tried / 8)
         return;
     scoped_lock(&store->checkpoint_lock);
     store->writer->busy_tries = READERS_TRIES;

@@ -27,11 +27,13 @@ static int errno_of_system(sqlite3 *db, int otherwise)
     }
 }
 
-static int errno_of(sqlite3 *db, int rc)
+static int errno_of(const struct conn *conn, int rc)
 {
+    sqlite3 *db = conn->db;
+
     switch (rc & 0xff) {
     case SQLITE_FULL: return ENOSPC;
-    case SQLITE_READONLY: return EROFS;
+    case SQLITE_READONLY: return conn->store->read_only ? EACCES : EROFS;
     case SQLITE_PERM:
     case SQLITE_AUTH: return EACCES;
     case SQLITE_CANTOPEN: return errno_of_system(db, EACCES);
@@ -49,11 +51,19 @@ static int errno_of(sqlite3 *db, int rc)
     }
 }
 
+static const char *reason_of(const struct conn *conn, int code)
+{
+    if (code == EUCLEAN)
+        return "the file is damaged";
+    if (code == EACCES && conn->store->read_only)
+        return "no rights, also to make -wal and -shm beside it, which readers need";
+    return sqlite3_errmsg(conn->db);
+}
+
 int conn_fail(struct conn *conn, int rc, struct err *err, const char *what)
 {
-    int code = errno_of(conn->db, rc);
-    return err_set(err, code, "%s: %s: %s", conn->store->path ? conn->store->path : "store", what,
-                   code == EUCLEAN ? "the file is damaged" : sqlite3_errmsg(conn->db));
+    int code = errno_of(conn, rc);
+    return err_set(err, code, "%s: %s: %s", conn->store->path, what, reason_of(conn, code));
 }
 
 /* Waits longer from try to try, 50 us to 2 ms. */

@@ -281,6 +281,8 @@ static int open_rest(struct store *store, struct err *err)
             code = conn_open(store, SQLITE_OPEN_READONLY, &store->poller, err);
         if (code == 0)
             code = conn_open(store, SQLITE_OPEN_READWRITE, &store->keeper, err);
+        if (code == 0)
+            code = conn_exec(store->keeper, "PRAGMA cache_size = -256", err);
     }
     if (code == 0)
         code = conn_number(store->poller, STATEMENT_DATA_VERSION, &store->polled, err);

@@ -190,6 +190,45 @@ static void read_only_stores_are_read(void)
     wipe();
 }
 
+/* What opening gives to a user without rights. */
+static int open_as_nobody(bool read_only)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct backend *b;
+        struct err err = {""};
+        if (setgid(65534) < 0 || setuid(65534) < 0)
+            _exit(200);
+        _exit(-try_open(path, read_only, &b, &err));
+    }
+    check_int(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void missing_rights_are_told(void)
+{
+    if (geteuid() != 0) {
+        printf("skipped, for it needs root: %s\n", check_running);
+        return;
+    }
+    backend_close(open_store());
+    check_int(open_as_nobody(false), EACCES);
+    run("chmod 755 %s && chmod 600 %s", directory, path);
+    check_int(open_as_nobody(true), EACCES);
+    run("chmod 644 %s", path);
+    check_int(open_as_nobody(false), EACCES);
+    /* Reading needs the files beside it, which only somebody with rights can make. */
+    check_int(open_as_nobody(true), EACCES);
+    struct backend *b = open_store();
+    check_int(open_as_nobody(true), 0);
+    backend_close(b);
+    wipe();
+    check_int(open_as_nobody(false), EACCES);
+    wipe();
+}
+
 /* A filesystem of its own: SIZE as for mount -o size=; false where that is not allowed. */
 static bool mount_small(const char *options)
 {
@@ -257,5 +296,6 @@ static void full_disks_are_told(void)
 CHECK_MAIN(CHECK_TEST(setup), CHECK_TEST(foreign_files_are_refused),
            CHECK_TEST(newer_and_damaged_files_are_refused), CHECK_TEST(damage_is_told_when_met),
            CHECK_TEST(empty_files_become_stores), CHECK_TEST(another_client_reads_rows),
-           CHECK_TEST(read_only_stores_are_read), CHECK_TEST(read_only_filesystems_are_read),
-           CHECK_TEST(full_disks_are_told), CHECK_TEST(teardown))
+           CHECK_TEST(read_only_stores_are_read), CHECK_TEST(missing_rights_are_told),
+           CHECK_TEST(read_only_filesystems_are_read), CHECK_TEST(full_disks_are_told),
+           CHECK_TEST(teardown))

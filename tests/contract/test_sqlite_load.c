@@ -205,7 +205,8 @@ static void maintenance_checkpoints(void)
 }
 
 #define BOUND_WRITES 200000
-#define BOUND_BYTES (80 << 20)
+#define BOUND_BYTES                                                                                \
+    (128 << 20) /* 64 MiB, and some growth while a reader is caught by a slow disk */
 
 struct readers {
     struct backend *backend;

@@ -92,32 +92,32 @@ static void bench_durable(struct bench *bench)
 
 struct worker {
     struct bench *bench;
-    unsigned number;
+    unsigned number, count, flags;
 };
 
 static void *work(void *context)
 {
     const struct worker *worker = context;
 
-    for (unsigned i = worker->number; i < worker->bench->items; i += THREADS)
-        write_one(worker->bench, worker->bench->streamed, i, 3, 0);
+    for (unsigned i = worker->number; i < worker->count; i += THREADS)
+        write_one(worker->bench, worker->bench->streamed, i, 3 + worker->flags, worker->flags);
     return NULL;
 }
 
-static void bench_threads(struct bench *bench)
+static void bench_threads(struct bench *bench, const char *name, unsigned count, unsigned flags)
 {
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
     int64_t begin_ns = clock_steady_ns();
 
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){bench, i};
+        workers[i] = (struct worker){bench, i, count, flags};
         if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
             exit(1);
     }
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    report("write_8_threads", begin_ns, bench->items);
+    report(name, begin_ns, count);
 }
 
 static void bench_reads(struct bench *bench)
@@ -198,7 +198,8 @@ static void run_all(struct bench *bench)
     bench_writes(bench, "overwrite", bench->streamed, 1);
     bench_writes(bench, "insert_without_stream", bench->quiet, 0);
     bench_durable(bench);
-    bench_threads(bench);
+    bench_threads(bench, "write_8_threads", bench->items, 0);
+    bench_threads(bench, "durable_write_8_threads", DURABLE_WRITES, WRITE_DURABLE);
     bench_reads(bench);
     bench_walk(bench, "walk", false);
     bench_walk(bench, "walk_bodies", true);
