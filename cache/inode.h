@@ -96,9 +96,8 @@ struct inode {
     bool storing : 1;  /* a notify_store of its body is under way */
     bool listed : 1;   /* on its parent's list of local entries */
     bool conflicted : 1; /* its last rename was refused, and the kernel will try it once more */
+    bool replaced : 1; /* REMOVED by a rename over it: who comes too late still gets its content */
     bool linger : 1;   /* a partition that stays without items: made here, or emptied here */
-    /* Who used it under another spelling of its name last, and the parent of that process. */
-    pid_t speller, speller_parent;
     uint64_t lookups;
     uint32_t refs;
     uint32_t name_len;

@@ -158,7 +158,8 @@ int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fus
     int code = 0;
     pthread_mutex_lock(&mount->cache->lock);
     /* ESTALE makes the kernel look the path up once more. */
-    bool removed = inode->state == INODE_REMOVED && inode->refs <= 1; /* and nobody has it open */
+    bool removed = inode->state == INODE_REMOVED && inode->refs <= 1 && /* nobody has it open */
+                   !(inode->replaced && inode->body);
     if (inode->state == INODE_OUTDATED || removed ||
         (inode->state == INODE_ATTACHED && inode_expired(inode)))
         code = -ESTALE;
@@ -303,7 +304,7 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
     }
     inode->edit->writers++;
     inode->edit->author = handle->opener;
-    spelling_note_locked(inode, place.alias, handle->opener);
+    spelling_note_locked(mount, inode, place.alias, handle->opener);
     entry_fill_locked(mount, inode, place.alias, ret_entry);
     handle_to_info(handle, fi);
     return 0;

@@ -11,12 +11,22 @@
 
 #include "base/log.h"
 
+static bool is_of(const struct grace *grace, const struct inode *dir, struct span part)
+{
+    return grace->dir == dir && span_equal(span_of(grace->name, grace->name_len), part);
+}
+
 struct grace *grace_find_locked(struct mount *mount, const struct inode *dir, struct span part)
 {
     struct grace *grace = mount->graces;
-    while (grace && !(grace->dir == dir && span_equal(span_of(grace->name, grace->name_len), part)))
+    while (grace && (grace->shown || !is_of(grace, dir, part)))
         grace = grace->next;
     return grace;
+}
+
+static int64_t deadline(const struct mount *mount)
+{
+    return clock_steady_ns() + (int64_t)(mount->config->rename_grace * (double)NS_PER_S);
 }
 
 int grace_add(struct mount *mount, struct inode *item, struct err *err)
@@ -37,8 +47,7 @@ int grace_add(struct mount *mount, struct inode *item, struct err *err)
         .volume = item->volume,
         .version = item->meta.version,
         .ttl = item->meta.ttl,
-        .deadline_ns =
-            clock_steady_ns() + (int64_t)(mount->config->rename_grace * (double)NS_PER_S),
+        .deadline_ns = deadline(mount),
         .next = mount->graces,
     };
     mount->graces = grace;
@@ -60,18 +69,39 @@ static void grace_free_locked(struct mount *mount, struct grace *grace)
     free(grace);
 }
 
-void grace_cancel(struct mount *mount, const struct inode *dir, struct span part, bool show)
+void grace_cancel(struct mount *mount, const struct inode *dir, struct span part)
 {
     scoped_lock(&mount->cache->lock);
     struct grace *grace = grace_find_locked(mount, dir, part);
     if (!grace)
         return;
     unlink_locked(mount, grace);
-    if (show) {
-        supersede_locked(mount, grace->dir, part, NULL);
-        notify_directory(mount, dir);
-    }
     grace_free_locked(mount, grace);
+}
+
+void grace_call_off(struct mount *mount, const struct inode *dir, struct span part)
+{
+    scoped_lock(&mount->cache->lock);
+    struct grace *grace = grace_find_locked(mount, dir, part);
+    if (!grace)
+        return;
+    grace->shown = true;
+    grace->deadline_ns = deadline(mount);
+    supersede_locked(mount, grace->dir, part, NULL);
+    notify_directory(mount, dir);
+}
+
+bool grace_resume_locked(struct mount *mount, const struct inode *item)
+{
+    for (struct grace *grace = mount->graces; grace; grace = grace->next) {
+        if (!grace->shown || !is_of(grace, item->parent, inode_name(item)) ||
+            grace->version != item->meta.version)
+            continue;
+        grace->shown = false;
+        grace->deadline_ns = deadline(mount);
+        return true;
+    }
+    return false;
 }
 
 /* A place that is being written again is not vacant: its deletion waits for the outcome. */
@@ -86,7 +116,7 @@ static struct grace *next_due_locked(struct mount *mount, const struct inode *di
     int64_t now = clock_steady_ns();
     struct grace *grace = mount->graces;
     while (grace && ((dir && grace->dir != dir) || (!all && grace->deadline_ns > now) ||
-                     is_retaken_locked(mount, grace)))
+                     (!grace->shown && is_retaken_locked(mount, grace))))
         grace = grace->next;
     return grace;
 }
@@ -94,6 +124,11 @@ static struct grace *next_due_locked(struct mount *mount, const struct inode *di
 static void carry_out(struct mount *mount, struct grace *grace)
 {
     struct err err = {0};
+    if (grace->shown) {
+        scoped_lock(&mount->cache->lock);
+        grace_free_locked(mount, grace);
+        return;
+    }
     struct span part = span_of(grace->name, grace->name_len);
     struct action action = {.kind = ACTION_DELETE,
                             .table = volume_table(grace->volume),

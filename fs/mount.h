@@ -68,6 +68,7 @@ struct grace {
     uint64_t version;
     int64_t ttl;         /* of the item, for the one that takes its place */
     int64_t deadline_ns; /* steady clock */
+    bool shown;          /* called off: the item shows again, and nothing is deleted */
     struct grace *next;
 };
 
@@ -98,6 +99,12 @@ struct held_draft {
     char strings[]; /* table, path, reason */
 };
 
+struct spelling;
+struct spellings {
+    struct spelling *entries;
+    size_t size, count; /* size: a power of two, or 0 */
+};
+
 enum op_counter {
     OP_LOOKUP, OP_GETATTR, OP_SETATTR, OP_READDIR, OP_OPEN, OP_READ, OP_WRITE, OP_FLUSH, OP_FSYNC,
     OP_CREATE, OP_UNLINK, OP_RENAME, OP_XATTR, OP_COUNT
@@ -125,6 +132,7 @@ struct mount {
     struct authored authored[AUTHORED_RING];
     size_t authored_next, authored_count;
     struct held_draft *held;
+    struct spellings spellings;
 
     /* Threads that wait for time to pass. */
     pthread_mutex_t timer_lock;
@@ -174,8 +182,13 @@ int place_parse(const struct inode *dir, struct span name, struct place *ret_pla
 /* The same, and looks for the item or partition that a hashed name stands for: its whole part. */
 int place_find(struct mount *, struct inode *dir, struct span name, struct place *ret_place,
                struct err *);
-/* Remembers that PID used the item under another spelling, where ALIAS. (remove.c) */
-void spelling_note_locked(struct inode *item, bool alias, pid_t pid);
+
+/* --- items with several names (spelling.c) --- */
+
+/* Remembers that process PID used the item under another spelling, where ALIAS. */
+void spelling_note_locked(struct mount *, const struct inode *item, bool alias, pid_t pid);
+/* Whether PID's deletion under the listed name means that name alone. */
+bool spelling_only_locked(struct mount *, const struct inode *item, bool alias, pid_t pid);
 
 /* The inode of NAME in DIR with a reference; -ENOENT. ret_alias (may be NULL): as in place. */
 int resolve(struct mount *, struct inode *dir, struct span name, struct inode **ret_inode,
@@ -302,8 +315,13 @@ void drafts_retry(struct mount *);
 
 int grace_add(struct mount *, struct inode *item, struct err *);
 struct grace *grace_find_locked(struct mount *, const struct inode *dir, struct span part);
-/* The place is taken again: forgets it. The item shows again where SHOW. */
-void grace_cancel(struct mount *, const struct inode *dir, struct span part, bool show);
+/* The place is taken again: forgets it. */
+void grace_cancel(struct mount *, const struct inode *dir, struct span part);
+/* What was to take its place was refused: the item shows again. */
+void grace_call_off(struct mount *, const struct inode *dir, struct span part);
+/* ITEM is being deleted. True when its deletion was called off a moment ago: it waits again, for the
+ * editor that puts its backup back. Lock held. */
+bool grace_resume_locked(struct mount *, const struct inode *item);
 /* Carries out those that are due, in DIR (NULL: everywhere); ALL: also those that are not. */
 void grace_run(struct mount *, const struct inode *dir, bool all);
 int64_t grace_next_ns(struct mount *);

@@ -114,7 +114,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     if (code == 0) {
         pthread_mutex_lock(&mount->cache->lock);
         entry_fill_locked(mount, inode, alias, &entry);
-        spelling_note_locked(inode, alias, fuse_req_ctx(req)->pid);
+        spelling_note_locked(mount, inode, alias, fuse_req_ctx(req)->pid);
         inode_unref(mount->cache, inode);
         pthread_mutex_unlock(&mount->cache->lock);
     } else if (code == -ENOENT && !has_spellings(dir, name)) {
@@ -170,7 +170,7 @@ static void reply_attr(fuse_req_t req, struct mount *mount, struct inode *inode,
 static bool is_gone(struct mount *mount, const struct inode *inode)
 {
     scoped_lock(&mount->cache->lock);
-    if (inode->edit || inode->refs > 1)
+    if (inode->edit || inode->refs > 1 || inode->replaced)
         return false;
     return inode->state == INODE_REMOVED || (inode->state == INODE_ATTACHED && inode_expired(inode));
 }

@@ -3,7 +3,6 @@
 #include "fs/mount.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 static void drop_ref(struct mount *mount, struct inode *inode)
 {
@@ -22,42 +21,12 @@ static void keep_for_readers(struct mount *mount, struct inode *inode)
         body_unref(body);
 }
 
-/* The parent of process PID, and whether it is rsync; 0 where it is gone. */
-static pid_t parent_of(pid_t pid, bool *ret_rsync)
+/* rsync deletes the listed name of an item that it has under another one (spelling.c). */
+static bool only_a_spelling(struct mount *mount, fuse_req_t req, const struct inode *item,
+                            bool alias)
 {
-    char path[64], name[32] = "";
-    int parent = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *stat = fopen(path, "re");
-    if (stat && fscanf(stat, "%*d (%31[^)]) %*c %d", name, &parent) != 2)
-        parent = 0;
-    if (stat)
-        fclose(stat);
-    *ret_rsync = strcmp(name, "rsync") == 0;
-    return parent;
-}
-
-/*
- * rsync --delete sends an item under the sender's order of tags, then deletes the name that the
- * listing shows, because the sender has no such name: the item would be lost. Its generator lists
- * and deletes, and is the parent of the receiver that renames. So when either has used the item
- * under another spelling, the generator's deletion of the listed one is taken as done: what rsync
- * wants gone is the name, and what the sender has is there.
- */
-void spelling_note_locked(struct inode *item, bool alias, pid_t pid)
-{
-    bool rsync = false;
-    if (!alias || pid == 0 || pid == item->speller)
-        return;
-    pid_t parent = parent_of(pid, &rsync);
-    item->speller = rsync ? pid : 0;
-    item->speller_parent = rsync ? parent : 0;
-}
-
-static bool only_a_spelling(fuse_req_t req, const struct inode *inode, bool alias)
-{
-    pid_t pid = fuse_req_ctx(req)->pid;
-    return !alias && pid != 0 && (inode->speller == pid || inode->speller_parent == pid);
+    scoped_lock(&mount->cache->lock);
+    return spelling_only_locked(mount, item, alias, fuse_req_ctx(req)->pid);
 }
 
 static int remove_item(struct mount *mount, struct inode *inode, struct err *err)
@@ -66,7 +35,7 @@ static int remove_item(struct mount *mount, struct inode *inode, struct err *err
     struct key_copy copy;
     pthread_mutex_lock(&mount->cache->lock);
     inode_freeze_locked(mount, inode);
-    bool stored = !(inode->edit && inode->edit->fresh);
+    bool stored = !(inode->edit && inode->edit->fresh) && !grace_resume_locked(mount, inode);
     int code = key_copy_locked(inode, &copy);
     pthread_mutex_unlock(&mount->cache->lock);
     struct action action = {.kind = ACTION_DELETE,
@@ -118,7 +87,7 @@ int fs_unlink(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
         return code;
     switch (inode->kind) {
     case INODE_ITEM:
-        code = only_a_spelling(req, inode, alias) ? 0 : remove_item(mount, inode, err);
+        code = only_a_spelling(mount, req, inode, alias) ? 0 : remove_item(mount, inode, err);
         break;
     case INODE_FILE:
     case INODE_LINK: code = remove_scratch(mount, inode, err); break;

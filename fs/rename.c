@@ -76,8 +76,10 @@ static int become_item_locked(struct rename *rename, const struct action *put, s
 {
     struct mount *mount = rename->mount;
     struct inode *source = rename->source;
-    if (rename->target)
+    if (rename->target) {
         inode_detach(mount->cache, rename->target, INODE_REMOVED);
+        rename->target->replaced = true;
+    }
     int code = inode_move(mount->cache, source, rename->dir, INODE_ITEM, rename->part,
                           rename->dir->volume);
     if (code < 0) { /* stored, but not known here under its new name: the next lookup finds it */
@@ -86,7 +88,7 @@ static int become_item_locked(struct rename *rename, const struct action *put, s
     }
     free(source->scratch);
     source->scratch = NULL;
-    spelling_note_locked(source, rename->alias, rename->pid);
+    spelling_note_locked(mount, source, rename->alias, rename->pid);
     save_applied_locked(mount, source, &put->meta);
     struct body *body = body_new(shown);
     inode_drop_body(mount->cache, source);
@@ -141,7 +143,7 @@ static int put_item(struct rename *rename, struct action *old, bool old_first,
         return code;
     rename->rewritten = !span_equal(shown, content);
     atomic_fetch_add_explicit(&mount->saves, 1, memory_order_relaxed);
-    grace_cancel(mount, dir, rename->part, false);
+    grace_cancel(mount, dir, rename->part);
     if (rename->target)
         draft_settle(mount, rename->target, rename->pid);
     scoped_lock(&mount->cache->lock);
@@ -162,7 +164,7 @@ static int refuse_rename(struct rename *rename, struct span content, int code, s
     }
     atomic_fetch_add(&mount->refusals, 1);
     draft_keep(mount, rename->dir, rename->name, content, code, err, rename->pid);
-    grace_cancel(mount, rename->dir, rename->part, true);
+    grace_call_off(mount, rename->dir, rename->part);
     return code;
 }
 
@@ -236,6 +238,7 @@ static int item_to_item(struct rename *rename, struct err *err)
         scoped_lock(&mount->cache->lock);
         supersede_locked(mount, rename->dir, rename->part, NULL);
         supersede_locked(mount, old_dir, inode_name(source), NULL);
+        code = rename->flags & RENAME_NOREPLACE ? code : -ESTALE; /* the kernel looks once more */
     }
     key_copy_release(&copy);
     body_unref(body);
@@ -568,12 +571,17 @@ static int rename_file(struct mount *mount, struct inode *source, struct inode *
     if (code == 0 && source->kind == INODE_ITEM) /* what was written so far goes with it */
         code = save(mount, source, 0, NULL, err);
     if (code == 0) {
+        bool other = rename.target && rename.target != source;
         pthread_mutex_lock(&mount->cache->lock);
         inode_freeze_locked(mount, source);
+        if (other)
+            inode_freeze_locked(mount, rename.target);
         pthread_mutex_unlock(&mount->cache->lock);
         code = rename_resolved(&rename, err);
         pthread_mutex_lock(&mount->cache->lock);
         inode_thaw_locked(mount, source);
+        if (other)
+            inode_thaw_locked(mount, rename.target);
         pthread_mutex_unlock(&mount->cache->lock);
     }
     if (code == 0 && place.alias) { /* the kernel has moved its entry there: no entry outlives an item */

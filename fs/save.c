@@ -325,7 +325,7 @@ static int refuse(struct mount *mount, struct inode *inode, int code, struct err
         draft_keep(mount, inode->parent, buf_span(&name), buf_span(&edit->bytes), code, err,
                    edit->author);
     if (inode->kind == INODE_ITEM)
-        grace_cancel(mount, inode->parent, inode_name(inode), true);
+        grace_call_off(mount, inode->parent, inode_name(inode));
     scoped_lock(&mount->cache->lock);
     edit->dirty = edit->written = edit->emptied = false;
     edit->refused = code;
@@ -366,7 +366,7 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     atomic_fetch_add_explicit(&mount->saves, 1, memory_order_relaxed);
     draft_settle(mount, inode, edit->author);
     if (edit->fresh && edit->base)
-        grace_cancel(mount, inode->parent, inode_name(inode), false);
+        grace_cancel(mount, inode->parent, inode_name(inode));
     scoped_lock(&mount->cache->lock);
     bool rewritten = !span_equal(shown, buf_span(&edit->bytes));
     if (rewritten) {

@@ -212,6 +212,7 @@ static void free_lists(struct mount *mount)
     }
     for (size_t i = 0; i < REPORT_RING; i++)
         free(mount->reports[i].name);
+    free(mount->spellings.entries);
     for (size_t i = 0; i < AUTHORED_RING; i++)
         free(mount->authored[i].name);
 }
