@@ -328,7 +328,7 @@ class TimeToLive(CtlTest):
         self.assertEqual(f'{{"TimeToLive": {LATER}}}\n', self.out("ttl", "tags", "-k", "a_b"))
 
     def test_concurrent_changes_are_kept(self):
-        """Two set the TTL again and again while a third writes: every write and the TTL stay."""
+        """Eight set the TTL at once: each of them does, and nothing else of the item moves."""
         self.put("t", typed(id={"S": "a"}, x={"N": "0"}))
         setters = [self.start("ttl", "t", "-k", "a", str(LATER + n), stderr=subprocess.PIPE)
                    for n in range(8)]

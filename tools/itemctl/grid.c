@@ -126,7 +126,7 @@ static struct span cell_text(const struct grid *grid, size_t cell)
 int grid_print(struct grid *grid, struct err *err)
 {
     cleanup(buf_release) struct buf out;
-    size_t width = terminal_width(), room = width;
+    size_t width = terminal_width(), room = width, column = 0;
 
     buf_init(&out, 4 * GRID_BYTES_MAX);
     if (grid->heads && !grid->headed && grid->cells)
@@ -134,10 +134,9 @@ int grid_print(struct grid *grid, struct err *err)
             put_cell(grid, i, span_text(grid->heads[i]), &room, &out);
     grid->headed |= grid->cells > 0;
     for (size_t i = 0; i < grid->cells; i++) {
-        size_t column = i % grid->columns;
-
         room = column ? room : width;
         put_cell(grid, column, cell_text(grid, i), &room, &out);
+        column = column + 1 < grid->columns ? column + 1 : 0;
     }
     if (buf_error(&grid->text) || buf_error(&out))
         return err_set(err, ENOMEM, "no memory for a table");

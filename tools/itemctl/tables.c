@@ -191,7 +191,7 @@ static int choose(struct ctl *ctl, const char *option, const char *yes, const ch
     *ret_choice = -1;
     if (!text)
         return 0;
-    if (strcmp(text, yes) && strcmp(text, no))
+    if (strcmp(text, yes) != 0 && strcmp(text, no) != 0)
         return ctl_usage(ctl, "%s is %s or %s, not \"%s\"", option, yes, no, text);
     *ret_choice = strcmp(text, yes) == 0;
     return 0;
