@@ -258,8 +258,8 @@ void inode_detach(struct cache *cache, struct inode *inode, enum inode_state sta
     inode_unlist(inode);
 }
 
-int inode_move(struct cache *cache, struct inode *inode, struct inode *parent,
-               enum inode_kind kind, struct span name, struct volume *volume)
+int inode_move(struct cache *cache, struct inode *inode, struct inode *parent, enum inode_kind kind,
+               struct span name, struct volume *volume)
 {
     char *copy = name_copy(name);
     if (!copy)

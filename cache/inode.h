@@ -66,19 +66,19 @@ struct inode_meta {
 /* Content that is being written. Made by the first opener for writing. */
 struct edit {
     struct buf bytes;
-    bool loaded;    /* bytes is the content; else the committed body is */
-    bool dirty;     /* bytes differs from what was last committed or refused */
-    bool written;   /* by more than a truncation */
-    bool emptied;   /* truncated by open(O_TRUNC): shells close early, so it is judged late */
-    bool fresh;     /* the item is not in the backend yet */
-    bool saving;    /* a commit is under way: writers wait for cache->changed */
-    bool timed;     /* mtime_ns was set by name and not written since */
-    int code;       /* what a write beyond the limit left: -EFBIG, else 0 */
+    bool loaded;  /* bytes is the content; else the committed body is */
+    bool dirty;   /* bytes differs from what was last committed or refused */
+    bool written; /* by more than a truncation */
+    bool emptied; /* truncated by open(O_TRUNC): shells close early, so it is judged late */
+    bool fresh;   /* the item is not in the backend yet */
+    bool saving;  /* a commit is under way: writers wait for cache->changed */
+    bool timed;   /* mtime_ns was set by name and not written since */
+    int code;     /* what a write beyond the limit left: -EFBIG, else 0 */
     unsigned writers;
-    uint64_t base;  /* version that the next commit replaces; 0: none */
+    uint64_t base; /* version that the next commit replaces; 0: none */
     int64_t mtime_ns;
-    int refused;    /* errno of the last refusal, until something else is written */
-    pid_t author;   /* process that opened it for writing last */
+    int refused;  /* errno of the last refusal, until something else is written */
+    pid_t author; /* process that opened it for writing last */
 };
 
 /* Scratch objects only. */
@@ -92,9 +92,9 @@ struct inode {
     uint64_t number; /* st_ino */
     enum inode_kind kind : 8;
     enum inode_state state : 8;
-    bool in_cache : 1; /* on the list of bodies */
-    bool storing : 1;  /* a notify_store of its body is under way */
-    bool listed : 1;   /* on its parent's list of local entries */
+    bool in_cache : 1;   /* on the list of bodies */
+    bool storing : 1;    /* a notify_store of its body is under way */
+    bool listed : 1;     /* on its parent's list of local entries */
     bool conflicted : 1; /* its last rename was refused, and the kernel will try it once more */
     bool replaced : 1; /* REMOVED by a rename over it: who comes too late still gets its content */
     bool linger : 1;   /* a partition that stays without items: made here, or emptied here */
@@ -109,9 +109,9 @@ struct inode {
     struct edit *edit;
     struct scratch_state *scratch;
     struct inode *next_by_name, *next_by_node;
-    struct inode *newer, *older;             /* bodies by use */
-    struct inode *local_next, *local_prev;   /* parent's local entries */
-    struct inode *locals;                    /* entries that the backend does not list yet */
+    struct inode *newer, *older;           /* bodies by use */
+    struct inode *local_next, *local_prev; /* parent's local entries */
+    struct inode *locals;                  /* entries that the backend does not list yet */
 };
 
 #define FRESHNESS_SLOTS 8192

@@ -50,7 +50,8 @@ static double timeout_of(const struct mount *mount, const struct inode *inode)
                          : CACHE_FOREVER;
     if (inode->kind != INODE_ITEM || inode->meta.ttl <= 0)
         return forever;
-    double left = (double)inode->meta.ttl - (double)clock_now_ns() / (double)NS_PER_S - CLOCK_TICKS_S;
+    double left =
+        (double)inode->meta.ttl - (double)clock_now_ns() / (double)NS_PER_S - CLOCK_TICKS_S;
     return left < 0 ? 0 : left < forever ? left : forever;
 }
 
@@ -142,9 +143,9 @@ static int refresh_scratch_directory(struct mount *mount, struct inode *dir, str
     scratch_place(dir->parent, &place);
     buf_add_span(&name, inode_name(dir));
     pthread_mutex_unlock(&mount->cache->lock);
-    int code = backend_scratch_find(dir->volume->backend, volume_table(dir->volume),
-                                    place.partition, place.parent, buf_span(&name), take_times,
-                                    &refresh, err);
+    int code =
+        backend_scratch_find(dir->volume->backend, volume_table(dir->volume), place.partition,
+                             place.parent, buf_span(&name), take_times, &refresh, err);
     return code == -ENOENT ? 0 : code; /* removed, and still open somewhere */
 }
 
@@ -185,8 +186,10 @@ static int not_settable(const struct mount *mount, const char *what, struct err 
 {
     if (mount->config->quiet)
         return 0;
-    return err_set(err, EPERM, "%s of items comes from the mount's options and cannot be set "
-                               "(-o quiet ignores it)", what);
+    return err_set(err, EPERM,
+                   "%s of items comes from the mount's options and cannot be set "
+                   "(-o quiet ignores it)",
+                   what);
 }
 
 /* Owner and mode: scratch keeps its own, for all else a change to what is there already is fine. */

@@ -95,8 +95,9 @@ static int find_draft(struct mount *mount, struct span path, struct draft_walk *
 
 /* The entries of a directory of drafts, each once. */
 struct draft_listing {
-    struct span below; /* path below the table; "" for the table itself; a table when all is empty */
-    struct buf seen;   /* names, each with its NUL */
+    struct span
+        below;       /* path below the table; "" for the table itself; a table when all is empty */
+    struct buf seen; /* names, each with its NUL */
     control_fn each;
     void *context;
 };

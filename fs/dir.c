@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Listings. An open directory keeps the names it has given out, so that an offset (the entry's
- * position in that list, growing) means the same entry for as long as the directory is open, whatever
- * comes and goes meanwhile. Entries are fetched a page at a time, in the backend's key order, so the
- * first come after the first page; what is created behind the place reached is not in the listing.
+ * position in that list, growing) means the same entry for as long as the directory is open,
+ * whatever comes and goes meanwhile. Entries are fetched a page at a time, in the backend's key
+ * order, so the first come after the first page; what is created behind the place reached is not in
+ * the listing.
  *
  * A page brings names, attributes and bodies together. Bodies of what was listed are handed to the
  * kernel's page cache when the next request shows that the kernel has taken the entries in: the
@@ -388,8 +389,8 @@ static struct inode *entry_inode(struct listing *listing, size_t index)
     struct mount *mount = listing->mount;
     struct inode *inode = NULL;
     if (index >= listing->page_first) {
-        const struct detail *detail =
-            (const struct detail *)(const void *)listing->details.data + index - listing->page_first;
+        const struct detail *detail = (const struct detail *)(const void *)listing->details.data +
+                                      index - listing->page_first;
         scoped_lock(&mount->cache->lock);
         inode = adopt_detail_locked(listing, detail);
         if (inode)
@@ -421,7 +422,8 @@ static bool emit(struct listing *listing, fuse_req_t req, size_t index, struct i
                  size_t size, bool plus, struct buf *out)
 {
     struct mount *mount = listing->mount;
-    cleanup_free char *name = strndup(entry_name(listing, index).data, entry_at(listing, index)->name_len);
+    cleanup_free char *name =
+        strndup(entry_name(listing, index).data, entry_at(listing, index)->name_len);
     if (!name)
         return false;
     bool dot = index < 2;
@@ -431,6 +433,8 @@ static bool emit(struct listing *listing, fuse_req_t req, size_t index, struct i
         attr_fill_locked(mount, inode, &entry.attr, &entry.attr_timeout);
     else
         entry_fill_locked(mount, inode, false, &entry);
+    if (S_ISDIR(entry.attr.st_mode)) /* its times may have moved since the page was fetched */
+        entry.attr_timeout = 0;
     size_t room = size - out->len, used;
     off_t next = (off_t)index + 1;
     char *at = out->data + out->len;

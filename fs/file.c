@@ -241,25 +241,26 @@ static int new_scratch_locked(struct mount *mount, fuse_req_t req, struct inode 
     return 0;
 }
 
-int creatable(const struct inode *dir, const struct place *place, struct span name,
-              struct err *err)
+int creatable(const struct inode *dir, const struct place *place, struct span name, struct err *err)
 {
     if (dir->kind == INODE_CONTROL || place->kind == PLACE_CONTROL)
         return err_set(err, EPERM, "nothing can be made in the control directory");
     if (dir->kind == INODE_ROOT)
         return err_set(err, EPERM, "a file lives in a table: mkdir makes one");
     if (place->hashed)
-        return err_set(err, EINVAL, "a name that ends in ~ and a hash stands for a long key: it "
-                                    "cannot be made by name (itemctl put takes any key)");
+        return err_set(err, EINVAL,
+                       "a name that ends in ~ and a hash stands for a long key: it "
+                       "cannot be made by name (itemctl put takes any key)");
     if (dir->kind == INODE_TABLE && !dir_holds_items(dir) && name_is_item(name))
-        return err_set(err, EINVAL, "items of table %s live in partition directories: mkdir makes "
-                                    "one", volume_table(dir->volume)->name);
+        return err_set(err, EINVAL,
+                       "items of table %s live in partition directories: mkdir makes "
+                       "one",
+                       volume_table(dir->volume)->name);
     return 0;
 }
 
-int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct span name,
-              mode_t mode, struct fuse_file_info *fi, struct fuse_entry_param *ret_entry,
-              struct err *err)
+int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,
+              struct fuse_file_info *fi, struct fuse_entry_param *ret_entry, struct err *err)
 {
     struct place place;
     int code = place_find(mount, dir, name, &place, err);
@@ -268,9 +269,8 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
         code = creatable(dir, &place, name, err);
     struct inode *existing = NULL;
     if (code == 0) {
-        code = place.kind == PLACE_ITEM
-                   ? resolve_item(mount, dir, buf_span(&part), &existing, err)
-                   : resolve(mount, dir, name, &existing, NULL, err);
+        code = place.kind == PLACE_ITEM ? resolve_item(mount, dir, buf_span(&part), &existing, err)
+                                        : resolve(mount, dir, name, &existing, NULL, err);
         code = code == -ENOENT ? 0 : code;
     }
     if (code < 0)
@@ -290,9 +290,8 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
         return code;
     }
     scoped_lock(&mount->cache->lock);
-    code = place.kind == PLACE_ITEM
-               ? new_item_locked(mount, dir, buf_span(&part), &inode)
-               : new_scratch_locked(mount, req, dir, name, mode, &inode);
+    code = place.kind == PLACE_ITEM ? new_item_locked(mount, dir, buf_span(&part), &inode)
+                                    : new_scratch_locked(mount, req, dir, name, mode, &inode);
     if (code < 0)
         return code;
     handle = handle_new_locked(inode, req, true);
@@ -380,8 +379,7 @@ int fs_truncate(struct mount *mount, struct inode *inode, off_t size, bool by_ha
     }
     if (alone) {
         scoped_lock(&mount->cache->lock);
-        if (inode->edit && inode->edit->writers == 0 && !inode->edit->dirty &&
-            !inode->edit->saving)
+        if (inode->edit && inode->edit->writers == 0 && !inode->edit->dirty && !inode->edit->saving)
             inode_edit_drop(inode);
     }
     return code;

@@ -2,8 +2,8 @@
 /*
  * What happens without a request: changes made elsewhere, and what time brings.
  *
- * A change made elsewhere never changes an inode: its name is taken away, here and in the kernel, and
- * the next lookup makes a new one (cache/inode.h). So a program that reads the old one goes on
+ * A change made elsewhere never changes an inode: its name is taken away, here and in the kernel,
+ * and the next lookup makes a new one (cache/inode.h). So a program that reads the old one goes on
  * reading one version, and nobody sees half of each. The order is: take the name away, which moves
  * the stamp; then tell the kernel. A lookup that was under way meanwhile sees the moved stamp and
  * fetches again, or has its answer invalidated after it arrived, since the kernel holds the
@@ -59,8 +59,7 @@ static struct inode *directory_locked(struct mount *mount, struct volume *volume
 }
 
 /* A partition that this mount does not know may have come into being. */
-static void partition_appeared_locked(struct mount *mount, struct inode *dir,
-                                      struct span partition)
+static void partition_appeared_locked(struct mount *mount, struct inode *dir, struct span partition)
 {
     cleanup(buf_release) struct buf name;
     buf_init(&name, SIZE_MAX / 2);
@@ -111,8 +110,7 @@ static void scratch_changed_locked(struct mount *mount, struct volume *volume,
         return;
     if (entry->scratch_parent) { /* scratch directories are few: the one with that id */
         for (size_t i = 0; i < mount->cache->buckets; i++)
-            for (struct inode *inode = mount->cache->by_node[i]; inode;
-                 inode = inode->next_by_node)
+            for (struct inode *inode = mount->cache->by_node[i]; inode; inode = inode->next_by_node)
                 if (inode->kind == INODE_DIRECTORY && inode->state == INODE_ATTACHED &&
                     inode->volume == volume && inode->scratch->id == entry->scratch_parent)
                     dir = inode;

@@ -81,8 +81,8 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 /* Words of fstab that are for mount(8) and systemd, not for us. */
 static bool is_for_others(const char *option)
 {
-    static const char *const words[] = {"auto",   "noauto", "user",     "nouser",  "users",   "owner",
-                                        "group",  "nofail", "defaults", "_netdev", "rw"};
+    static const char *const words[] = {"auto",  "noauto", "user",     "nouser",  "users", "owner",
+                                        "group", "nofail", "defaults", "_netdev", "rw"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(option, words[i]) == 0)
             return true;

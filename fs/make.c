@@ -70,9 +70,8 @@ static int make_scratch(struct mount *mount, fuse_req_t req, struct inode *dir, 
                         int64_t ttl, struct inode **ret_inode, struct err *err)
 {
     const struct fuse_ctx *context = fuse_req_ctx(req);
-    struct action action = {.kind = ACTION_SCRATCH_PUT,
-                            .table = volume_table(dir->volume),
-                            .body = body};
+    struct action action = {
+        .kind = ACTION_SCRATCH_PUT, .table = volume_table(dir->volume), .body = body};
     scratch_place(dir, &action.scratch);
     struct scratch *scratch = &action.scratch;
     scratch->name = name;
@@ -91,8 +90,7 @@ static int make_scratch(struct mount *mount, fuse_req_t req, struct inode *dir, 
     scratch->ctime_ns = action.meta.ctime_ns;
     scoped_lock(&mount->cache->lock);
     cache_moved(mount->cache, dir, name);
-    struct inode *inode =
-        adopt_scratch_locked(mount, dir, scratch, cache_stamp(mount->cache));
+    struct inode *inode = adopt_scratch_locked(mount, dir, scratch, cache_stamp(mount->cache));
     if (!inode)
         return -ENOMEM;
     *ret_inode = inode_ref(inode);
@@ -123,7 +121,8 @@ int fs_mkdir(struct mount *mount, fuse_req_t req, struct inode *dir, struct span
         return make_partition(mount, dir, name, buf_span(&part), ret_entry, err);
     if (dir->kind != INODE_DIRECTORY && (name.data[0] != '.' || place.kind != PLACE_SCRATCH))
         return err_set(err, EPERM, "table %s has no directories%s", volume_table(dir->volume)->name,
-                       dir->kind == INODE_PARTITION ? " in its partitions" : ": it has no sort key");
+                       dir->kind == INODE_PARTITION ? " in its partitions"
+                                                    : ": it has no sort key");
     struct inode *inode;
     mode &= ~fuse_req_ctx(req)->umask;
     code = make_scratch(mount, req, dir, name, SCRATCH_DIRECTORY, mode, span_of("", 0),

@@ -42,7 +42,7 @@ struct volume {
     struct retired_table {
         struct table *table;
         struct retired_table *next;
-    } *retired;
+    } * retired;
 };
 
 static inline const struct table *volume_table(const struct volume *volume)
@@ -106,8 +106,20 @@ struct spellings {
 };
 
 enum op_counter {
-    OP_LOOKUP, OP_GETATTR, OP_SETATTR, OP_READDIR, OP_OPEN, OP_READ, OP_WRITE, OP_FLUSH, OP_FSYNC,
-    OP_CREATE, OP_UNLINK, OP_RENAME, OP_XATTR, OP_COUNT
+    OP_LOOKUP,
+    OP_GETATTR,
+    OP_SETATTR,
+    OP_READDIR,
+    OP_OPEN,
+    OP_READ,
+    OP_WRITE,
+    OP_FLUSH,
+    OP_FSYNC,
+    OP_CREATE,
+    OP_UNLINK,
+    OP_RENAME,
+    OP_XATTR,
+    OP_COUNT
 };
 
 struct notifier;
@@ -202,8 +214,8 @@ int resolve_scratch(struct mount *, struct inode *dir, struct span name, struct 
  * gives NULL, as does a lack of memory. */
 struct inode *adopt_item_locked(struct mount *, struct inode *dir, struct span part,
                                 const struct item_meta *meta, struct span body, uint64_t stamp);
-struct inode *adopt_scratch_locked(struct mount *, struct inode *dir,
-                                   const struct scratch *scratch, uint64_t stamp);
+struct inode *adopt_scratch_locked(struct mount *, struct inode *dir, const struct scratch *scratch,
+                                   uint64_t stamp);
 struct inode *adopt_partition_locked(struct mount *, struct inode *dir, struct span part,
                                      int64_t changed_ns);
 /* A partition that was emptied here stays visible here until rmdir, as a directory does. */
@@ -319,8 +331,8 @@ struct grace *grace_find_locked(struct mount *, const struct inode *dir, struct 
 void grace_cancel(struct mount *, const struct inode *dir, struct span part);
 /* What was to take its place was refused: the item shows again. */
 void grace_call_off(struct mount *, const struct inode *dir, struct span part);
-/* ITEM is being deleted. True when its deletion was called off a moment ago: it waits again, for the
- * editor that puts its backup back. Lock held. */
+/* ITEM is being deleted. True when its deletion was called off a moment ago: it waits again, for
+ * the editor that puts its backup back. Lock held. */
 bool grace_resume_locked(struct mount *, const struct inode *item);
 /* Carries out those that are due, in DIR (NULL: everywhere); ALL: also those that are not. */
 void grace_run(struct mount *, const struct inode *dir, bool all);

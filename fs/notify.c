@@ -8,9 +8,9 @@
  * lanes, each a thread with a queue in order: names, which nobody waits for who holds a directory's
  * lock, and pages, which is waited for freely, since reads and writes wait for nobody.
  *
- * Stores have the lowest priority in the lane of pages. A store is sent only for an inode that still
- * has its name and that version, and that nobody writes; `storing` marks it, and an open for writing
- * waits until it is over. So a store never puts old bytes over new ones.
+ * Stores have the lowest priority in the lane of pages. A store is sent only for an inode that
+ * still has its name and that version, and that nobody writes; `storing` marks it, and an open for
+ * writing waits until it is over. So a store never puts old bytes over new ones.
  */
 #include "fs/mount.h"
 

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests of the kernel: each function here finds the inodes, calls the operation, and sends
- * exactly one reply. */
-#include "fs/mount.h"
+/* Requests about names and attributes, and the table of all requests. */
+#include "fs/ops.h"
 
 #include <errno.h>
-#include <fcntl.h>
 
-#include "base/log.h"
-
-#define XATTR_MAX 65536
-
-static struct mount *mount_of(fuse_req_t req)
+struct mount *mount_of(fuse_req_t req)
 {
     return fuse_req_userdata(req);
 }
 
 /* The inode with a reference; NULL (and a reply) where the kernel names one that is not. */
-static struct inode *inode_hold(fuse_req_t req, fuse_ino_t node)
+struct inode *inode_hold(fuse_req_t req, fuse_ino_t node)
 {
     struct mount *mount = mount_of(req);
     pthread_mutex_lock(&mount->cache->lock);
@@ -29,20 +23,20 @@ static struct inode *inode_hold(fuse_req_t req, fuse_ino_t node)
     return inode;
 }
 
-static void inode_drop(struct mount *mount, struct inode *inode)
+void inode_drop(struct mount *mount, struct inode *inode)
 {
     scoped_lock(&mount->cache->lock);
     inode_unref(mount->cache, inode);
 }
 
-static struct handle *handle_of(const struct fuse_file_info *fi)
+struct handle *handle_of(const struct fuse_file_info *fi)
 {
     return fi ? (struct handle *)(uintptr_t)fi->fh : NULL;
 }
 
 /* Counts, and tells what has a message; what goes to the kernel. */
-static int outcome(struct mount *mount, enum op_counter op, const struct inode *dir,
-                   const char *name, int code, const struct err *err)
+int outcome(struct mount *mount, enum op_counter op, const struct inode *dir, const char *name,
+            int code, const struct err *err)
 {
     mount_count(mount, op);
     if (code < 0 && code != -ENOENT && code != -EOPNOTSUPP && code != -ENODATA)
@@ -53,8 +47,8 @@ static int outcome(struct mount *mount, enum op_counter op, const struct inode *
 }
 
 /* The same for an operation on an inode: told under its directory and name. */
-static int outcome_of(struct mount *mount, enum op_counter op, const struct inode *inode, int code,
-                      const struct err *err)
+int outcome_of(struct mount *mount, enum op_counter op, const struct inode *inode, int code,
+               const struct err *err)
 {
     if (code >= 0 || !err->text[0])
         return outcome(mount, op, inode, "", code, NULL);
@@ -70,7 +64,7 @@ static int outcome_of(struct mount *mount, enum op_counter op, const struct inod
 }
 
 /* The kernel has taken no entry: its lookup is undone. */
-static void reply_entry(fuse_req_t req, const struct fuse_entry_param *entry)
+void reply_entry(fuse_req_t req, const struct fuse_entry_param *entry)
 {
     struct mount *mount = mount_of(req);
     if (fuse_reply_entry(req, entry) != -ENOENT || !entry->ino)
@@ -82,9 +76,9 @@ static void reply_entry(fuse_req_t req, const struct fuse_entry_param *entry)
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
     (void)userdata;
-    conn->want |= conn->capable & (FUSE_CAP_READDIRPLUS | FUSE_CAP_ATOMIC_O_TRUNC |
-                                   FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_PARALLEL_DIROPS |
-                                   FUSE_CAP_ASYNC_READ);
+    conn->want |=
+        conn->capable & (FUSE_CAP_READDIRPLUS | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_AUTO_INVAL_DATA |
+                         FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ);
     conn->want &= ~(unsigned)(FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_WRITEBACK_CACHE |
                               FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_POSIX_ACL);
     conn->time_gran = 1;
@@ -109,7 +103,8 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     bool alias = false;
     struct fuse_entry_param entry = {0};
     int code = resolve(mount, dir, span_text(name), &inode, &alias, &err);
-    if (code == 0 && inode->kind != INODE_ITEM && inode->kind != INODE_FILE && inode->kind != INODE_LINK)
+    if (code == 0 && inode->kind != INODE_ITEM && inode->kind != INODE_FILE &&
+        inode->kind != INODE_LINK)
         code = attr_refresh_directory(mount, inode, &err);
     if (code == 0) {
         pthread_mutex_lock(&mount->cache->lock);
@@ -130,7 +125,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
         fuse_reply_err(req, error);
 }
 
-static void forget_one(struct mount *mount, fuse_ino_t node, uint64_t lookups)
+void forget_one(struct mount *mount, fuse_ino_t node, uint64_t lookups)
 {
     scoped_lock(&mount->cache->lock);
     struct inode *inode = inode_get(mount->cache, node);
@@ -172,7 +167,8 @@ static bool is_gone(struct mount *mount, const struct inode *inode)
     scoped_lock(&mount->cache->lock);
     if (inode->edit || inode->refs > 1 || inode->replaced)
         return false;
-    return inode->state == INODE_REMOVED || (inode->state == INODE_ATTACHED && inode_expired(inode));
+    return inode->state == INODE_REMOVED ||
+           (inode->state == INODE_ATTACHED && inode_expired(inode));
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
@@ -341,387 +337,6 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     notify_content(mount, rewritten); /* before anybody can read the old bytes */
     inode_drop(mount, rewritten);
     notify_pages_then_reply(mount, req, -error);
-}
-
-/* --- Files --- */
-
-static void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
-{
-    struct mount *mount = mount_of(req);
-    if (mount->config->read_only) { /* from now on the kernel reads without asking */
-        fuse_reply_err(req, ENOSYS);
-        return;
-    }
-    struct inode *inode = inode_hold(req, node);
-    if (!inode)
-        return;
-    struct err err = {0};
-    int code = fs_open(mount, req, inode, fi, &err);
-    int error = outcome_of(mount, OP_OPEN, inode, code, &err);
-    inode_drop(mount, inode);
-    if (error)
-        fuse_reply_err(req, error);
-    else if (fuse_reply_open(req, fi) == -ENOENT) /* interrupted: nobody will release it */
-        fs_release(mount, handle_of(fi));
-}
-
-static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-                      struct fuse_file_info *fi)
-{
-    struct mount *mount = mount_of(req);
-    struct inode *dir = inode_hold(req, parent);
-    if (!dir)
-        return;
-    struct err err = {0};
-    struct fuse_entry_param entry;
-    int code = fs_create(mount, req, dir, span_text(name), mode, fi, &entry, &err);
-    int error = outcome(mount, OP_CREATE, dir, name, code, &err);
-    inode_drop(mount, dir);
-    if (error) {
-        fuse_reply_err(req, error);
-    } else if (fuse_reply_create(req, &entry, fi) == -ENOENT) {
-        forget_one(mount, entry.ino, 1);
-        fs_release(mount, handle_of(fi));
-    }
-}
-
-/* Bytes of CONTENT at OFFSET, SIZE at most. */
-static struct span slice(struct span content, off_t offset, size_t size)
-{
-    size_t at = (size_t)offset;
-    if (at >= content.len)
-        return span_of("", 0);
-    size_t left = content.len - at;
-    return span_of(content.data + at, left < size ? left : size);
-}
-
-/* What is being written, if anything is: a copy. */
-static bool read_edit(struct mount *mount, const struct inode *inode, off_t offset, size_t size,
-                      struct buf *out)
-{
-    scoped_lock(&mount->cache->lock);
-    if (!inode->edit || !inode->edit->loaded)
-        return false;
-    buf_add_span(out, slice(buf_span(&inode->edit->bytes), offset, size));
-    return true;
-}
-
-static void reply_span(fuse_req_t req, struct span span)
-{
-    fuse_reply_buf(req, span.data, span.len);
-}
-
-static int read_control(struct mount *mount, const struct inode *inode,
-                        const struct handle *handle, off_t offset, size_t size, struct buf *out,
-                        struct err *err)
-{
-    if (handle) {
-        buf_add_span(out, slice(body_span(handle->content), offset, size));
-        return 0;
-    }
-    cleanup(buf_release) struct buf content; /* a read-only mount has no handles */
-    buf_init(&content, SIZE_MAX / 2);
-    int code = control_read(mount, inode_name(inode), &content, err);
-    buf_add_span(out, slice(buf_span(&content), offset, size));
-    return code;
-}
-
-static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset,
-                    struct fuse_file_info *fi)
-{
-    struct mount *mount = mount_of(req);
-    struct inode *inode = inode_hold(req, node);
-    if (!inode)
-        return;
-    struct err err = {0};
-    struct body *body = NULL;
-    cleanup(buf_release) struct buf copy;
-    buf_init(&copy, SIZE_MAX / 2);
-    int code = 0;
-    if (inode->kind == INODE_CONTROL)
-        code = read_control(mount, inode, handle_of(fi), offset, size, &copy, &err);
-    else if (!read_edit(mount, inode, offset, size, &copy))
-        code = inode_load(mount, inode, &body, &err);
-    if (code == 0)
-        code = buf_error(&copy);
-    int error = outcome_of(mount, OP_READ, inode, code, &err);
-    inode_drop(mount, inode);
-    if (error)
-        fuse_reply_err(req, error);
-    else
-        reply_span(req, body ? slice(body_span(body), offset, size) : buf_span(&copy));
-    body_unref(body);
-}
-
-static void op_write(fuse_req_t req, fuse_ino_t node, const char *data, size_t size, off_t offset,
-                     struct fuse_file_info *fi)
-{
-    (void)fi;
-    struct mount *mount = mount_of(req);
-    struct inode *inode = inode_hold(req, node);
-    if (!inode)
-        return;
-    struct err err = {0};
-    int code = fs_write(mount, inode, span_of(data, size), offset, &err);
-    int error = outcome_of(mount, OP_WRITE, inode, code, &err);
-    inode_drop(mount, inode);
-    if (error)
-        fuse_reply_err(req, error);
-    else
-        fuse_reply_write(req, size);
-}
-
-/* After a save: the answer waits until the kernel's caches are right. */
-static void finish_save(fuse_req_t req, struct mount *mount, struct inode *inode, int code,
-                        bool rewritten)
-{
-    if (rewritten)
-        notify_content(mount, inode);
-    inode_drop(mount, inode);
-    if (code < 0)
-        notify_names_then_reply(mount, req, code);
-    else if (rewritten)
-        notify_pages_then_reply(mount, req, 0);
-    else
-        fuse_reply_err(req, 0);
-}
-
-static void op_flush(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
-{
-    struct mount *mount = mount_of(req);
-    struct handle *handle = handle_of(fi);
-    if (mount->config->read_only || !handle) {
-        fuse_reply_err(req, ENOSYS);
-        return;
-    }
-    struct inode *inode = inode_hold(req, node);
-    if (!inode)
-        return;
-    struct err err = {0};
-    bool rewritten = false;
-    int code = fs_flush(mount, req, handle, &rewritten, &err);
-    outcome(mount, OP_FLUSH, inode, "", code, NULL); /* saving reports by itself */
-    finish_save(req, mount, inode, code, rewritten);
-}
-
-static void op_fsync(fuse_req_t req, fuse_ino_t node, int datasync, struct fuse_file_info *fi)
-{
-    (void)datasync;
-    (void)fi;
-    struct mount *mount = mount_of(req);
-    struct inode *inode = inode_hold(req, node);
-    if (!inode)
-        return;
-    struct err err = {0};
-    bool rewritten = false;
-    int code = save(mount, inode, SAVE_DURABLE | SAVE_FRESH, &rewritten, &err);
-    outcome(mount, OP_FSYNC, inode, "", code, NULL);
-    if (code == 0 && inode->volume) { /* also what was committed by closing */
-        code = backend_sync(inode->volume->backend, &err);
-        outcome_of(mount, OP_FSYNC, inode, code, &err);
-    }
-    finish_save(req, mount, inode, code, rewritten);
-}
-
-static void op_release(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
-{
-    (void)node;
-    if (handle_of(fi))
-        fs_release(mount_of(req), handle_of(fi));
-    fuse_reply_err(req, 0);
-}
-
-/* --- Directories --- */
-
-static void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
-{
-    struct mount *mount = mount_of(req);
-    struct inode *dir = inode_hold(req, node);
-    if (!dir)
-        return;
-    struct err err = {0};
-    struct listing *listing;
-    int code = listing_open(mount, dir, &listing, &err);
-    fi->cache_readdir = dir->kind != INODE_CONTROL;
-    fi->keep_cache = listing_keep(mount, dir);
-    int error = outcome_of(mount, OP_READDIR, dir, code, &err);
-    inode_drop(mount, dir);
-    if (error) {
-        fuse_reply_err(req, error);
-        return;
-    }
-    fi->fh = (uint64_t)(uintptr_t)listing;
-    if (fuse_reply_open(req, fi) == -ENOENT)
-        listing_free(mount, listing);
-}
-
-static void read_directory(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset,
-                           struct fuse_file_info *fi, bool plus)
-{
-    struct mount *mount = mount_of(req);
-    struct inode *dir = inode_hold(req, node);
-    if (!dir)
-        return;
-    struct err err = {0};
-    cleanup(buf_release) struct buf out;
-    buf_init(&out, SIZE_MAX / 2);
-    int code = listing_read(mount, req, (struct listing *)(uintptr_t)fi->fh, offset, size, plus,
-                            &out, &err);
-    int error = outcome_of(mount, OP_READDIR, dir, code, &err);
-    inode_drop(mount, dir);
-    if (error)
-        fuse_reply_err(req, error);
-    else
-        fuse_reply_buf(req, out.data, out.len);
-}
-
-static void op_readdir(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset,
-                       struct fuse_file_info *fi)
-{
-    read_directory(req, node, size, offset, fi, false);
-}
-
-static void op_readdirplus(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset,
-                           struct fuse_file_info *fi)
-{
-    read_directory(req, node, size, offset, fi, true);
-}
-
-static void op_releasedir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
-{
-    (void)node;
-    listing_free(mount_of(req), (struct listing *)(uintptr_t)fi->fh);
-    fuse_reply_err(req, 0);
-}
-
-static void op_fsyncdir(fuse_req_t req, fuse_ino_t node, int datasync, struct fuse_file_info *fi)
-{
-    (void)datasync;
-    (void)fi;
-    struct mount *mount = mount_of(req);
-    struct inode *dir = inode_hold(req, node);
-    if (!dir)
-        return;
-    struct err err = {0};
-    grace_run(mount, dir, true);
-    int code = dir->volume ? backend_sync(dir->volume->backend, &err) : 0;
-    int error = outcome_of(mount, OP_FSYNC, dir, code, &err);
-    inode_drop(mount, dir);
-    fuse_reply_err(req, error);
-}
-
-static void op_statfs(fuse_req_t req, fuse_ino_t node)
-{
-    struct mount *mount = mount_of(req);
-    struct inode *inode = inode_hold(req, node);
-    if (!inode)
-        return;
-    struct err err = {0};
-    struct statvfs stat = {0};
-    struct backend *backend =
-        inode->volume ? inode->volume->backend : mount->source->backends[0];
-    int code = backend_statfs(backend, &stat, &err);
-    stat.f_namemax = 255;
-    int error = outcome_of(mount, OP_GETATTR, inode, code, &err);
-    inode_drop(mount, inode);
-    if (error)
-        fuse_reply_err(req, error);
-    else
-        fuse_reply_statfs(req, &stat);
-}
-
-/* --- Extended attributes --- */
-
-/* SIZE 0 asks for the length. */
-static void reply_xattr(fuse_req_t req, size_t size, const struct buf *value, int error)
-{
-    if (!error && value->len > XATTR_MAX)
-        error = E2BIG;
-    if (!error && size != 0 && value->len > size)
-        error = ERANGE;
-    if (error)
-        fuse_reply_err(req, error);
-    else if (size == 0)
-        fuse_reply_xattr(req, value->len);
-    else
-        fuse_reply_buf(req, value->data, value->len);
-}
-
-static void op_getxattr(fuse_req_t req, fuse_ino_t node, const char *name, size_t size)
-{
-    struct mount *mount = mount_of(req);
-    if (strncmp(name, "user.", 5) != 0) { /* asked before every write: answered at once */
-        mount_count(mount, OP_XATTR);
-        fuse_reply_err(req, EOPNOTSUPP);
-        return;
-    }
-    struct inode *inode = inode_hold(req, node);
-    if (!inode)
-        return;
-    struct err err = {0};
-    cleanup(buf_release) struct buf value;
-    buf_init(&value, SIZE_MAX / 2);
-    int code = fs_xattr_get(mount, inode, span_text(name), &value, &err);
-    if (code == 0)
-        code = buf_error(&value);
-    int error = outcome_of(mount, OP_XATTR, inode, code, &err);
-    inode_drop(mount, inode);
-    reply_xattr(req, size, &value, error);
-}
-
-static void op_listxattr(fuse_req_t req, fuse_ino_t node, size_t size)
-{
-    struct mount *mount = mount_of(req);
-    struct inode *inode = inode_hold(req, node);
-    if (!inode)
-        return;
-    struct err err = {0};
-    cleanup(buf_release) struct buf list;
-    buf_init(&list, SIZE_MAX / 2);
-    int code = fs_xattr_list(mount, inode, &list, &err);
-    int error = outcome_of(mount, OP_XATTR, inode, code, &err);
-    inode_drop(mount, inode);
-    reply_xattr(req, size, &list, error);
-}
-
-/* Setting one holds the inode's lock, not a directory's: the lane of pages may be waited for. */
-static void finish_xattr(fuse_req_t req, struct mount *mount, struct inode *inode, int code,
-                         bool rewritten, const struct err *err)
-{
-    int error = outcome_of(mount, OP_XATTR, inode, code, err);
-    if (rewritten)
-        notify_content(mount, inode);
-    inode_drop(mount, inode);
-    if (rewritten)
-        notify_pages_then_reply(mount, req, -error);
-    else
-        fuse_reply_err(req, error);
-}
-
-static void op_setxattr(fuse_req_t req, fuse_ino_t node, const char *name, const char *value,
-                        size_t size, int flags)
-{
-    struct mount *mount = mount_of(req);
-    struct inode *inode = inode_hold(req, node);
-    if (!inode)
-        return;
-    struct err err = {0};
-    bool rewritten = false;
-    int code = fs_xattr_set(mount, inode, span_text(name), span_of(value, size), flags, &rewritten,
-                            &err);
-    finish_xattr(req, mount, inode, code, rewritten, &err);
-}
-
-static void op_removexattr(fuse_req_t req, fuse_ino_t node, const char *name)
-{
-    struct mount *mount = mount_of(req);
-    struct inode *inode = inode_hold(req, node);
-    if (!inode)
-        return;
-    struct err err = {0};
-    bool rewritten = false;
-    int code = fs_xattr_remove(mount, inode, span_text(name), &rewritten, &err);
-    finish_xattr(req, mount, inode, code, rewritten, &err);
 }
 
 const struct fuse_lowlevel_ops itemfs_ops = {

@@ -58,7 +58,9 @@ void inode_file_name(const struct inode *inode, struct buf *out)
     case INODE_ITEM:
         name_from_part(part_type(inode->parent), inode_name(inode), KEY_ITEM_SUFFIX, out);
         break;
-    case INODE_PARTITION: name_from_part(part_type(inode->parent), inode_name(inode), "", out); break;
+    case INODE_PARTITION:
+        name_from_part(part_type(inode->parent), inode_name(inode), "", out);
+        break;
     default: buf_add_span(out, inode_name(inode)); break;
     }
 }
@@ -97,8 +99,7 @@ static int parse_part(const struct inode *dir, struct span name, struct place *p
     return code < 0 ? code : buf_error(&place->part);
 }
 
-int place_parse(const struct inode *dir, struct span name, struct place *ret_place,
-                struct err *err)
+int place_parse(const struct inode *dir, struct span name, struct place *ret_place, struct err *err)
 {
     *ret_place = (struct place){.kind = PLACE_SCRATCH};
     buf_init(&ret_place->part, KEY_PART_MAX);

@@ -3,10 +3,10 @@
  * A process of its own that outlives a killed daemon for a moment.
  *
  * A notification about a name may wait in the kernel for a directory's lock, which a request holds
- * that waits for the daemon. When the daemon is killed just then, the waiting thread cannot die, the
- * connection stays open for its sake, the request is never answered, and the mount hangs for good.
- * The way out is to abort the connection from outside: everybody gets ENOTCONN, as when any other
- * daemon dies, and the next start clears the dead mount away.
+ * that waits for the daemon. When the daemon is killed just then, the waiting thread cannot die,
+ * the connection stays open for its sake, the request is never answered, and the mount hangs for
+ * good. The way out is to abort the connection from outside: everybody gets ENOTCONN, as when any
+ * other daemon dies, and the next start clears the dead mount away.
  */
 #include "fs/session.h"
 

@@ -62,9 +62,8 @@ static int remove_scratch(struct mount *mount, struct inode *inode, struct err *
     uint64_t id = inode->scratch->id;
     bool empty = inode->locals == NULL;
     pthread_mutex_unlock(&mount->cache->lock);
-    struct action action = {.kind = ACTION_SCRATCH_DELETE,
-                            .table = volume_table(inode->volume),
-                            .scratch = {.id = id}};
+    struct action action = {
+        .kind = ACTION_SCRATCH_DELETE, .table = volume_table(inode->volume), .scratch = {.id = id}};
     int code = 0;
     if (!empty)
         code = err_set(err, ENOTEMPTY, "the directory is not empty");
@@ -137,8 +136,8 @@ static int remove_partition(struct mount *mount, struct inode *inode, struct err
     if (code == 0)
         code = 1;
     else if (code == -ENOENT)
-        code = backend_scratch_list(backend, table, inode_name(inode), 0, found_something, NULL,
-                                    err);
+        code =
+            backend_scratch_list(backend, table, inode_name(inode), 0, found_something, NULL, err);
     if (code == 0 && inode->locals)
         code = 1;
     if (code == 1)

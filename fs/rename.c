@@ -10,25 +10,10 @@
  *   scratch -> scratch   a new place
  *   table -> table       a new name
  */
-#include "fs/mount.h"
+#include "fs/rename.h"
 
 #include <errno.h>
 #include <linux/fs.h>
-
-#define EXCHANGE_NAME ".itemfs-exchange"
-
-struct rename {
-    struct mount *mount;
-    struct inode *source, *target; /* references; target NULL when there is none */
-    struct inode *dir;             /* the new one */
-    struct span name;              /* the new file name */
-    struct span part;              /* key part, or the scratch name */
-    bool item;                     /* the new place is an item's */
-    unsigned flags;
-    bool alias;                    /* `name` is not the one listings show */
-    pid_t pid;
-    bool rewritten;
-};
 
 static void keep_content(struct mount *mount, struct inode *inode)
 {
@@ -38,9 +23,8 @@ static void keep_content(struct mount *mount, struct inode *inode)
         body_unref(body);
 }
 
-/* What INODE shows now, written or committed, with a reference. */
-static int current_content(struct mount *mount, struct inode *inode, struct body **ret_body,
-                           int64_t *ret_mtime_ns, struct err *err)
+int current_content(struct mount *mount, struct inode *inode, struct body **ret_body,
+                    int64_t *ret_mtime_ns, struct err *err)
 {
     pthread_mutex_lock(&mount->cache->lock);
     const struct edit *edit = inode->edit;
@@ -107,9 +91,8 @@ static int become_item_locked(struct rename *rename, const struct action *put, s
 }
 
 /* One batch: PUT under the new name, and FIRST (a deletion of the old place). */
-static int put_item(struct rename *rename, struct action *old, bool old_first,
-                    struct span content, int64_t mtime_ns, int64_t ttl, struct condition condition,
-                    struct err *err)
+static int put_item(struct rename *rename, struct action *old, bool old_first, struct span content,
+                    int64_t mtime_ns, int64_t ttl, struct condition condition, struct err *err)
 {
     struct mount *mount = rename->mount;
     struct inode *dir = rename->dir;
@@ -157,8 +140,10 @@ static int refuse_rename(struct rename *rename, struct span content, int code, s
         rename->source->conflicted = true;
         atomic_fetch_add(&mount->conflicts, 1);
         err_clear(err);
-        code = err_set(err, ESTALE, "table %s: the item was changed elsewhere since it was read "
-                                    "here", volume_table(rename->dir->volume)->name);
+        code = err_set(err, ESTALE,
+                       "table %s: the item was changed elsewhere since it was read "
+                       "here",
+                       volume_table(rename->dir->volume)->name);
         scoped_lock(&mount->cache->lock);
         supersede_locked(mount, rename->dir, rename->part, NULL);
     }
@@ -305,9 +290,8 @@ static bool same_holder(const struct inode *a, const struct inode *b)
     return a == b;
 }
 
-/* The action that moves a scratch object to NAME in DIR. */
-static void move_action_locked(const struct inode *inode, const struct inode *dir,
-                               struct span name, struct action *ret_action)
+void move_action_locked(const struct inode *inode, const struct inode *dir, struct span name,
+                        struct action *ret_action)
 {
     scratch_action_locked(inode, ret_action);
     struct scratch place;
@@ -349,148 +333,6 @@ static int scratch_to_scratch(struct rename *rename, struct err *err)
     if (pending && code == 0)
         inode_list_locally(source);
     return code;
-}
-
-/* --- Exchange --- */
-
-static int exchange_items(struct rename *rename, struct err *err)
-{
-    struct mount *mount = rename->mount;
-    struct inode *sides[2] = {rename->source, rename->target};
-    struct body *bodies[2] = {NULL, NULL};
-    struct key_copy keys[2];
-    struct action actions[2] = {0};
-    struct buf outs[2];
-    int code = 0;
-    for (int i = 0; i < 2; i++) {
-        buf_init(&outs[i], SIZE_MAX / 2);
-        pthread_mutex_lock(&mount->cache->lock);
-        int copied = key_copy_locked(sides[i], &keys[i]);
-        pthread_mutex_unlock(&mount->cache->lock);
-        code = code ? code : copied;
-    }
-    for (int i = 0; i < 2 && code >= 0; i++) { /* side i gets the content of the other */
-        struct inode *from = sides[1 - i];
-        int64_t mtime_ns, ttl;
-        code = current_content(mount, from, &bodies[i], &mtime_ns, err);
-        const struct table *table = volume_table(sides[i]->volume);
-        if (code == 0)
-            code = content_store(table, keys[i].key, body_span(bodies[i]), from->meta.ttl, TTL_KEPT,
-                                 &outs[i], &ttl, err);
-        if (code >= 0)
-            actions[i] = (struct action){.kind = ACTION_PUT,
-                                         .table = table,
-                                         .key = keys[i].key,
-                                         .condition = {COND_VERSION, sides[i]->meta.version},
-                                         .body = code ? buf_span(&outs[i]) : body_span(bodies[i]),
-                                         .mtime_ns = mtime_ns,
-                                         .ttl = ttl};
-    }
-    if (code >= 0)
-        code = backend_write(rename->dir->volume->backend, actions, 2, 0, err);
-    pthread_mutex_lock(&mount->cache->lock);
-    /* Both are looked up anew: simpler than two inodes changing places, and as right. */
-    for (int i = 0; i < 2 && code == 0; i++)
-        supersede_locked(mount, sides[i]->parent, inode_name(sides[i]), NULL);
-    pthread_mutex_unlock(&mount->cache->lock);
-    for (int i = 0; i < 2; i++) {
-        body_unref(bodies[i]);
-        key_copy_release(&keys[i]);
-        buf_release(&outs[i]);
-    }
-    return code;
-}
-
-static int exchange_scratch(struct rename *rename, struct err *err)
-{
-    struct mount *mount = rename->mount;
-    struct inode *a = rename->source, *b = rename->target;
-    cleanup(buf_release) struct buf name_a;
-    buf_init(&name_a, SIZE_MAX / 2);
-    struct action actions[3];
-    pthread_mutex_lock(&mount->cache->lock);
-    struct inode *dir_a = inode_ref(a->parent);
-    buf_add_span(&name_a, inode_name(a));
-    bool stored = a->scratch->id && b->scratch->id;
-    move_action_locked(a, dir_a, span_text(EXCHANGE_NAME), &actions[0]);
-    move_action_locked(b, dir_a, buf_span(&name_a), &actions[1]);
-    move_action_locked(a, rename->dir, rename->name, &actions[2]);
-    pthread_mutex_unlock(&mount->cache->lock);
-    int code = stored ? backend_write(rename->dir->volume->backend, actions, 3, 0, err)
-                      : err_set(err, EBUSY, "a file that is still being made");
-    scoped_lock(&mount->cache->lock);
-    if (code == 0) {
-        inode_detach(mount->cache, b, INODE_OUTDATED);
-        code = inode_move(mount->cache, a, rename->dir, a->kind, rename->name, rename->dir->volume);
-        if (code == 0)
-            code = inode_move(mount->cache, b, dir_a, b->kind, buf_span(&name_a), dir_a->volume);
-    }
-    inode_unref(mount->cache, dir_a);
-    return code;
-}
-
-/* An item and a scratch file: each gets the content of the other. */
-static int exchange_mixed(struct rename *rename, struct inode *item, struct inode *scratch,
-                          struct err *err)
-{
-    struct mount *mount = rename->mount;
-    struct body *item_body = NULL, *scratch_body = NULL;
-    int64_t item_mtime_ns = 0, scratch_mtime_ns = 0, ttl;
-    struct key_copy copy;
-    cleanup(buf_release) struct buf out;
-    buf_init(&out, SIZE_MAX / 2);
-    struct action actions[2] = {0};
-    const struct table *table = volume_table(item->volume);
-    pthread_mutex_lock(&mount->cache->lock);
-    int code = key_copy_locked(item, &copy);
-    scratch_action_locked(scratch, &actions[1]);
-    pthread_mutex_unlock(&mount->cache->lock);
-    if (code == 0)
-        code = current_content(mount, item, &item_body, &item_mtime_ns, err);
-    if (code == 0)
-        code = current_content(mount, scratch, &scratch_body, &scratch_mtime_ns, err);
-    if (code == 0)
-        code = content_store(table, copy.key, body_span(scratch_body), item->meta.ttl, TTL_KEPT,
-                             &out, &ttl, err);
-    if (code >= 0) {
-        actions[0] = (struct action){.kind = ACTION_PUT,
-                                     .table = table,
-                                     .key = copy.key,
-                                     .condition = {COND_VERSION, item->meta.version},
-                                     .body = code ? buf_span(&out) : body_span(scratch_body),
-                                     .mtime_ns = scratch_mtime_ns,
-                                     .ttl = ttl};
-        actions[1].body = body_span(item_body);
-        actions[1].scratch.mtime_ns = item_mtime_ns;
-        code = backend_write(item->volume->backend, actions, 2, 0, err);
-    }
-    key_copy_release(&copy);
-    body_unref(item_body);
-    body_unref(scratch_body);
-    if (code < 0)
-        return code;
-    scoped_lock(&mount->cache->lock);
-    supersede_locked(mount, item->parent, inode_name(item), NULL);
-    inode_detach(mount->cache, scratch, INODE_OUTDATED);
-    notify_name(mount, scratch->parent, inode_name(scratch));
-    return 0;
-}
-
-static int exchange(struct rename *rename, struct err *err)
-{
-    struct inode *source = rename->source, *target = rename->target;
-    if (!target)
-        return -ENOENT;
-    if (source->kind == INODE_ITEM && target->kind == INODE_FILE)
-        return exchange_mixed(rename, source, target, err);
-    if (source->kind == INODE_FILE && target->kind == INODE_ITEM)
-        return exchange_mixed(rename, target, source, err);
-    if (source->kind == INODE_ITEM && target->kind == INODE_ITEM)
-        return exchange_items(rename, err);
-    if (source->scratch && target->scratch && source->kind != INODE_DIRECTORY &&
-        target->kind != INODE_DIRECTORY)
-        return exchange_scratch(rename, err);
-    return err_set(err, EINVAL, "only files change places");
 }
 
 /* --- Tables --- */
@@ -539,14 +381,15 @@ static int rename_resolved(struct rename *rename, struct err *err)
     struct mount *mount = rename->mount;
     keep_content(mount, target);
     if (rename->flags & RENAME_EXCHANGE)
-        return exchange(rename, err);
+        return rename_exchange(rename, err);
     if (source->kind == INODE_ITEM)
         return rename->item ? item_to_item(rename, err) : item_to_scratch(rename, err);
     return rename->item ? scratch_to_item(rename, err) : scratch_to_scratch(rename, err);
 }
 
 static int rename_file(struct mount *mount, struct inode *source, struct inode *dir,
-                       struct span name, unsigned flags, pid_t pid, bool *ret_rewritten, struct err *err)
+                       struct span name, unsigned flags, pid_t pid, bool *ret_rewritten,
+                       struct err *err)
 {
     struct place place;
     int code = place_find(mount, dir, name, &place, err);
@@ -584,7 +427,8 @@ static int rename_file(struct mount *mount, struct inode *source, struct inode *
             inode_thaw_locked(mount, rename.target);
         pthread_mutex_unlock(&mount->cache->lock);
     }
-    if (code == 0 && place.alias) { /* the kernel has moved its entry there: no entry outlives an item */
+    if (code == 0 &&
+        place.alias) { /* the kernel has moved its entry there: no entry outlives an item */
         scoped_lock(&mount->cache->lock);
         notify_name(mount, dir, name);
     }
@@ -623,7 +467,8 @@ int fs_rename(struct mount *mount, struct inode *dir, struct span name, struct i
     bool rewritten = false;
     if (source->kind == INODE_TABLE) {
         struct inode *target = NULL;
-        if (new_dir->kind == INODE_ROOT && resolve(mount, new_dir, new_name, &target, NULL, NULL) == 0)
+        if (new_dir->kind == INODE_ROOT &&
+            resolve(mount, new_dir, new_name, &target, NULL, NULL) == 0)
             code = target == source ? 0 : -EEXIST;
         else
             code = rename_table(mount, source, new_dir, new_name, err);

@@ -232,8 +232,8 @@ void draft_settle(struct mount *mount, const struct inode *item, pid_t author)
         (void)backend_write(item->volume->backend, &action, 1, 0, NULL);
 }
 
-void draft_keep(struct mount *mount, const struct inode *dir, struct span name,
-                struct span bytes, int code, const struct err *err, pid_t author)
+void draft_keep(struct mount *mount, const struct inode *dir, struct span name, struct span bytes,
+                int code, const struct err *err, pid_t author)
 {
     cleanup(buf_release) struct buf path;
     buf_init(&path, 1 << 16);

@@ -80,8 +80,8 @@ static enum found find_item_locked(struct mount *mount, struct inode *dir, struc
     return grace_find_locked(mount, dir, part) ? FOUND_NOTHING : FETCH;
 }
 
-int resolve_item(struct mount *mount, struct inode *dir, struct span part,
-                 struct inode **ret_inode, struct err *err)
+int resolve_item(struct mount *mount, struct inode *dir, struct span part, struct inode **ret_inode,
+                 struct err *err)
 {
     pthread_mutex_t *lock = &mount->cache->lock;
     cleanup(buf_release) struct buf body;
@@ -279,8 +279,9 @@ static int resolve_partition(struct mount *mount, struct inode *dir, struct span
 
 static enum inode_kind scratch_inode_kind(enum scratch_kind kind)
 {
-    static const enum inode_kind kinds[] = {
-        [SCRATCH_FILE] = INODE_FILE, [SCRATCH_LINK] = INODE_LINK, [SCRATCH_DIRECTORY] = INODE_DIRECTORY};
+    static const enum inode_kind kinds[] = {[SCRATCH_FILE] = INODE_FILE,
+                                            [SCRATCH_LINK] = INODE_LINK,
+                                            [SCRATCH_DIRECTORY] = INODE_DIRECTORY};
     return kinds[kind];
 }
 
@@ -343,9 +344,9 @@ int resolve_scratch(struct mount *mount, struct inode *dir, struct span name,
             return 0;
         struct scratch place;
         scratch_place(dir, &place);
-        int code = backend_scratch_find(dir->volume->backend, volume_table(dir->volume),
-                                        place.partition, place.parent, name, adopt_found, &adoption,
-                                        err);
+        int code =
+            backend_scratch_find(dir->volume->backend, volume_table(dir->volume), place.partition,
+                                 place.parent, name, adopt_found, &adoption, err);
         if (code == 0 && adoption.inode) {
             *ret_inode = adoption.inode;
             return 0;

@@ -242,8 +242,7 @@ void inode_thaw_locked(struct mount *mount, struct inode *inode)
         saving_ended_locked(mount, inode);
 }
 
-static int commit_scratch(struct mount *mount, struct inode *inode, unsigned flags,
-                          struct err *err)
+static int commit_scratch(struct mount *mount, struct inode *inode, unsigned flags, struct err *err)
 {
     struct edit *edit = inode->edit;
     struct action action;
@@ -303,7 +302,8 @@ static int commit_item_write(struct mount *mount, struct inode *inode, struct ke
     if (code == -EEXIST || code == -ESTALE) {
         atomic_fetch_add(&mount->conflicts, 1);
         err_clear(err);
-        return err_set(err, ESTALE, "table %s: the item was changed elsewhere since it was read here",
+        return err_set(err, ESTALE,
+                       "table %s: the item was changed elsewhere since it was read here",
                        table->name);
     }
     return code;
@@ -358,8 +358,8 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
         code = commit_item_write(mount, inode, copy.key, flags, &out, &action, err);
     struct span shown = span_of(NULL, 0);
     if (code == 0)
-        code = content_show(action.table, copy.key, &action.meta, action.body, &rendered, &shown,
-                            err);
+        code =
+            content_show(action.table, copy.key, &action.meta, action.body, &rendered, &shown, err);
     key_copy_release(&copy);
     if (code < 0)
         return refuse(mount, inode, code, err);

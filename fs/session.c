@@ -139,8 +139,10 @@ static int session_mount(struct mount *mount, struct fuse_args *args, struct err
     if (fuse_set_signal_handlers(mount->session) < 0)
         return err_set(err, EIO, "cannot handle signals");
     if (fuse_session_mount(mount->session, mount->mountpoint) < 0)
-        return err_set(err, EPERM, "cannot mount on %s (is /dev/fuse there, and fusermount3 "
-                                   "installed?)", mount->mountpoint);
+        return err_set(err, EPERM,
+                       "cannot mount on %s (is /dev/fuse there, and fusermount3 "
+                       "installed?)",
+                       mount->mountpoint);
     return 0;
 }
 

@@ -2,11 +2,11 @@
 /*
  * rsync --delete into a table of tag keys.
  *
- * rsync sends an item under the sender's order of tags, then deletes the name that the listing shows,
- * because the sender has no such name: the item would be lost. Its generator lists and deletes, and
- * is the parent of the receiver, which renames. So when either has used an item under another
- * spelling, the generator's deletion of the listed one is taken as done: what rsync wants gone is
- * the name, and what the sender has is there.
+ * rsync sends an item under the sender's order of tags, then deletes the name that the listing
+ * shows, because the sender has no such name: the item would be lost. Its generator lists and
+ * deletes, and is the parent of the receiver, which renames. So when either has used an item under
+ * another spelling, the generator's deletion of the listed one is taken as done: what rsync wants
+ * gone is the name, and what the sender has is there.
  *
  * Who used what is kept in a table of its own, since the kernel may forget an inode meanwhile: by
  * the item's inode number, open addressing, entries of processes that ended dropped when it grows.

@@ -54,8 +54,8 @@ void status_json(struct mount *mount, struct buf *out)
     struct numbers now = numbers_now(mount);
     buf_add_text(out, "{\n  \"version\": \"" ITEMFS_VERSION "\",\n  \"mountpoint\": ");
     json_add_string(out, span_text(mount->mountpoint));
-    buf_addf(out, ",\n  \"mounted\": %" PRId64 ",\n  \"read_only\": %s,\n", mount->mounted_ns / NS_PER_S,
-             mount->config->read_only ? "true" : "false");
+    buf_addf(out, ",\n  \"mounted\": %" PRId64 ",\n  \"read_only\": %s,\n",
+             mount->mounted_ns / NS_PER_S, mount->config->read_only ? "true" : "false");
     buf_add_text(out, "  \"backends\": [\n");
     for (size_t i = 0; i < mount->source->count; i++)
         add_backend(mount, i, out);
@@ -80,8 +80,8 @@ static void metric(struct buf *out, const char *name, const char *type, const ch
 }
 
 /* One counter of all backends, DIVISOR units a shown one. */
-static void backend_metric(struct mount *mount, struct buf *out, const char *name,
-                           const char *help, size_t offset, double divisor)
+static void backend_metric(struct mount *mount, struct buf *out, const char *name, const char *help,
+                           size_t offset, double divisor)
 {
     buf_addf(out, "# HELP itemfs_backend_%s %s\n# TYPE itemfs_backend_%s counter\n", name, help,
              name);

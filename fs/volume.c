@@ -7,8 +7,7 @@
 struct volume *volume_find_locked(struct mount *mount, struct span name)
 {
     struct volume *volume = mount->volumes;
-    while (volume &&
-           (volume->dropped || !span_equal(span_text(volume_table(volume)->name), name)))
+    while (volume && (volume->dropped || !span_equal(span_text(volume_table(volume)->name), name)))
         volume = volume->next;
     return volume;
 }

@@ -213,8 +213,7 @@ int fs_xattr_list(struct mount *mount, struct inode *inode, struct buf *out, str
 /* --- Setting --- */
 
 /* The edit's text gets the TTL; a body that is no object keeps it beside. Lock held. */
-static int edit_ttl_locked(struct inode *inode, struct edit *edit, int64_t seconds,
-                           struct err *err)
+static int edit_ttl_locked(struct inode *inode, struct edit *edit, int64_t seconds, struct err *err)
 {
     const struct table *table = volume_table(inode->volume);
     struct key_copy copy;
@@ -343,8 +342,8 @@ int fs_xattr_set(struct mount *mount, struct inode *inode, struct span name, str
     return 0; /* derived: accepted, ignored */
 }
 
-int fs_xattr_remove(struct mount *mount, struct inode *inode, struct span name,
-                    bool *ret_rewritten, struct err *err)
+int fs_xattr_remove(struct mount *mount, struct inode *inode, struct span name, bool *ret_rewritten,
+                    struct err *err)
 {
     *ret_rewritten = false;
     enum attribute attribute = attribute_of(name);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests about open files. */
+#include "fs/ops.h"
+
+#include <errno.h>
+
+void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
+{
+    struct mount *mount = mount_of(req);
+    if (mount->config->read_only) { /* from now on the kernel reads without asking */
+        fuse_reply_err(req, ENOSYS);
+        return;
+    }
+    struct inode *inode = inode_hold(req, node);
+    if (!inode)
+        return;
+    struct err err = {0};
+    int code = fs_open(mount, req, inode, fi, &err);
+    int error = outcome_of(mount, OP_OPEN, inode, code, &err);
+    inode_drop(mount, inode);
+    if (error)
+        fuse_reply_err(req, error);
+    else if (fuse_reply_open(req, fi) == -ENOENT) /* interrupted: nobody will release it */
+        fs_release(mount, handle_of(fi));
+}
+
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+               struct fuse_file_info *fi)
+{
+    struct mount *mount = mount_of(req);
+    struct inode *dir = inode_hold(req, parent);
+    if (!dir)
+        return;
+    struct err err = {0};
+    struct fuse_entry_param entry;
+    int code = fs_create(mount, req, dir, span_text(name), mode, fi, &entry, &err);
+    int error = outcome(mount, OP_CREATE, dir, name, code, &err);
+    inode_drop(mount, dir);
+    if (error) {
+        fuse_reply_err(req, error);
+    } else if (fuse_reply_create(req, &entry, fi) == -ENOENT) {
+        forget_one(mount, entry.ino, 1);
+        fs_release(mount, handle_of(fi));
+    }
+}
+
+/* Bytes of CONTENT at OFFSET, SIZE at most. */
+static struct span slice(struct span content, off_t offset, size_t size)
+{
+    size_t at = (size_t)offset;
+    if (at >= content.len)
+        return span_of("", 0);
+    size_t left = content.len - at;
+    return span_of(content.data + at, left < size ? left : size);
+}
+
+/* What is being written, if anything is: a copy. */
+static bool read_edit(struct mount *mount, const struct inode *inode, off_t offset, size_t size,
+                      struct buf *out)
+{
+    scoped_lock(&mount->cache->lock);
+    if (!inode->edit || !inode->edit->loaded)
+        return false;
+    buf_add_span(out, slice(buf_span(&inode->edit->bytes), offset, size));
+    return true;
+}
+
+static void reply_span(fuse_req_t req, struct span span)
+{
+    fuse_reply_buf(req, span.data, span.len);
+}
+
+static int read_control(struct mount *mount, const struct inode *inode, const struct handle *handle,
+                        off_t offset, size_t size, struct buf *out, struct err *err)
+{
+    if (handle) {
+        buf_add_span(out, slice(body_span(handle->content), offset, size));
+        return 0;
+    }
+    cleanup(buf_release) struct buf content; /* a read-only mount has no handles */
+    buf_init(&content, SIZE_MAX / 2);
+    int code = control_read(mount, inode_name(inode), &content, err);
+    buf_add_span(out, slice(buf_span(&content), offset, size));
+    return code;
+}
+
+void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+    struct mount *mount = mount_of(req);
+    struct inode *inode = inode_hold(req, node);
+    if (!inode)
+        return;
+    struct err err = {0};
+    struct body *body = NULL;
+    cleanup(buf_release) struct buf copy;
+    buf_init(&copy, SIZE_MAX / 2);
+    int code = 0;
+    if (inode->kind == INODE_CONTROL)
+        code = read_control(mount, inode, handle_of(fi), offset, size, &copy, &err);
+    else if (!read_edit(mount, inode, offset, size, &copy))
+        code = inode_load(mount, inode, &body, &err);
+    if (code == 0)
+        code = buf_error(&copy);
+    int error = outcome_of(mount, OP_READ, inode, code, &err);
+    inode_drop(mount, inode);
+    if (error)
+        fuse_reply_err(req, error);
+    else
+        reply_span(req, body ? slice(body_span(body), offset, size) : buf_span(&copy));
+    body_unref(body);
+}
+
+void op_write(fuse_req_t req, fuse_ino_t node, const char *data, size_t size, off_t offset,
+              struct fuse_file_info *fi)
+{
+    (void)fi;
+    struct mount *mount = mount_of(req);
+    struct inode *inode = inode_hold(req, node);
+    if (!inode)
+        return;
+    struct err err = {0};
+    int code = fs_write(mount, inode, span_of(data, size), offset, &err);
+    int error = outcome_of(mount, OP_WRITE, inode, code, &err);
+    inode_drop(mount, inode);
+    if (error)
+        fuse_reply_err(req, error);
+    else
+        fuse_reply_write(req, size);
+}
+
+/* After a save: the answer waits until the kernel's caches are right. */
+static void finish_save(fuse_req_t req, struct mount *mount, struct inode *inode, int code,
+                        bool rewritten)
+{
+    if (rewritten)
+        notify_content(mount, inode);
+    inode_drop(mount, inode);
+    if (code < 0)
+        notify_names_then_reply(mount, req, code);
+    else if (rewritten)
+        notify_pages_then_reply(mount, req, 0);
+    else
+        fuse_reply_err(req, 0);
+}
+
+void op_flush(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
+{
+    struct mount *mount = mount_of(req);
+    struct handle *handle = handle_of(fi);
+    if (mount->config->read_only || !handle) {
+        fuse_reply_err(req, ENOSYS);
+        return;
+    }
+    struct inode *inode = inode_hold(req, node);
+    if (!inode)
+        return;
+    struct err err = {0};
+    bool rewritten = false;
+    int code = fs_flush(mount, req, handle, &rewritten, &err);
+    outcome(mount, OP_FLUSH, inode, "", code, NULL); /* saving reports by itself */
+    finish_save(req, mount, inode, code, rewritten);
+}
+
+void op_fsync(fuse_req_t req, fuse_ino_t node, int datasync, struct fuse_file_info *fi)
+{
+    (void)datasync;
+    (void)fi;
+    struct mount *mount = mount_of(req);
+    struct inode *inode = inode_hold(req, node);
+    if (!inode)
+        return;
+    struct err err = {0};
+    bool rewritten = false;
+    int code = save(mount, inode, SAVE_DURABLE | SAVE_FRESH, &rewritten, &err);
+    outcome(mount, OP_FSYNC, inode, "", code, NULL);
+    if (code == 0 && inode->volume) { /* also what was committed by closing */
+        code = backend_sync(inode->volume->backend, &err);
+        outcome_of(mount, OP_FSYNC, inode, code, &err);
+    }
+    finish_save(req, mount, inode, code, rewritten);
+}
+
+void op_release(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
+{
+    (void)node;
+    if (handle_of(fi))
+        fs_release(mount_of(req), handle_of(fi));
+    fuse_reply_err(req, 0);
+}
