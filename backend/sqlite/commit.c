@@ -12,7 +12,9 @@
  * Durability. COMMIT with synchronous=NORMAL leaves the log (-wal) to the page cache; store_sync
  * writes it to the disk through a descriptor of its own. What a checkpoint has moved to the main
  * file meanwhile was synced by SQLite before the log may be overwritten, so log and file together
- * always hold every synced commit. Syncs that wait at the same time share one fdatasync.
+ * always hold every synced commit. Syncs that wait at the same time share one fdatasync. Once it
+ * has failed, nobody can tell what the disk has: the kernel reports such a loss once and then takes
+ * the pages for written. So every later sync of this object fails, too.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -158,7 +160,9 @@ static int sync_now(struct store *store)
         code = -errno;
     pthread_mutex_lock(&store->sync_lock);
     store->syncing = false;
-    if (code == 0 && store->synced < written)
+    if (code)
+        store->sync_failure = code;
+    else if (store->synced < written)
         store->synced = written;
     pthread_cond_broadcast(&store->sync_done);
     return code;
@@ -168,13 +172,14 @@ int store_sync(struct backend *backend, struct err *err)
 {
     struct store *store = store_of(backend);
     uint64_t wanted = store->written;
-    int code = 0;
 
     scoped_lock(&store->sync_lock);
+    int code = store->sync_failure;
     while (code == 0 && store->synced < wanted)
-        if (store->syncing)
+        if (store->syncing) {
             pthread_cond_wait(&store->sync_done, &store->sync_lock);
-        else
+            code = store->sync_failure;
+        } else
             code = sync_now(store);
     if (code)
         return err_set(err, -code, "%s-wal did not reach the disk: %s", store->path,

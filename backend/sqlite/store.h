@@ -88,10 +88,11 @@ struct store {
     _Atomic unsigned wal_pages; /* in the WAL at the last own commit */
     _Atomic unsigned wal_kept;  /* of these, seen by the last checkpoint of maintenance */
 
-    pthread_mutex_t sync_lock; /* guards syncing, synced */
+    pthread_mutex_t sync_lock; /* guards syncing, synced, sync_failure */
     pthread_cond_t sync_done;
     bool syncing;
     uint64_t synced;
+    int sync_failure;         /* stays */
     _Atomic uint64_t written; /* commits made */
     int wal_fd;
 

@@ -212,7 +212,7 @@ struct readers {
     struct backend *backend;
     const struct table *table;
     _Atomic bool stop;
-    unsigned rounds;
+    _Atomic unsigned rounds;
 };
 
 static int no_record(void *context, const struct record *record)
@@ -232,6 +232,29 @@ static void *read_always(void *context)
         check_int(backend_walk(readers->backend, readers->table, &walk, no_record, NULL, &err), 0);
     }
     return NULL;
+}
+
+#define MANY_READERS 40 /* more than the store has connections */
+
+static void many_readers_share_connections(void)
+{
+    struct backend *b = open_store();
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+    struct readers readers = {.backend = b, .table = t};
+    pthread_t threads[MANY_READERS];
+    struct err err = {""};
+
+    for (int i = 0; i < MANY_READERS; i++)
+        check_int(pthread_create(&threads[i], NULL, read_always, &readers), 0);
+    for (unsigned i = 0; i < 500; i++)
+        check_int(put_number(b, t, i, &err), 0);
+    readers.stop = true;
+    for (int i = 0; i < MANY_READERS; i++)
+        pthread_join(threads[i], NULL);
+    check(readers.rounds >= MANY_READERS);
+    table_free(t);
+    close_whole(b);
+    wipe();
 }
 
 static void the_log_stays_bounded(void)
@@ -270,4 +293,5 @@ static void the_log_stays_bounded(void)
 CHECK_MAIN(CHECK_TEST(setup), CHECK_TEST(processes_wait_for_each_other),
            CHECK_TEST(processes_may_create_together), CHECK_TEST(killed_writers_lose_nothing),
            CHECK_TEST(old_log_entries_go), CHECK_TEST(maintenance_checkpoints),
-           CHECK_TEST(the_log_stays_bounded), CHECK_TEST(teardown))
+           CHECK_TEST(many_readers_share_connections), CHECK_TEST(the_log_stays_bounded),
+           CHECK_TEST(teardown))
