@@ -84,11 +84,12 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     conn->time_gran = 1;
 }
 
-/* The kernel is not to remember that a name is absent where another spelling can make it appear. */
-static bool has_spellings(const struct inode *dir, const char *name)
+/* The kernel is not to remember that a name is absent where another spelling can make it appear,
+ * nor in the few places where asking again costs nothing. */
+static bool may_appear(const struct inode *dir, const char *name)
 {
     if (!dir->volume)
-        return dir->kind == INODE_CONTROL;
+        return true;
     return volume_table(dir->volume)->keys == KEYS_TAGS && dir->kind == INODE_TABLE &&
            name_is_item(span_text(name)) && strchr(name, '_');
 }
@@ -112,7 +113,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
         spelling_note_locked(mount, inode, alias, fuse_req_ctx(req)->pid);
         inode_unref(mount->cache, inode);
         pthread_mutex_unlock(&mount->cache->lock);
-    } else if (code == -ENOENT && !has_spellings(dir, name)) {
+    } else if (code == -ENOENT && !may_appear(dir, name)) {
         entry.entry_timeout = dir->volume && !backend_can(dir->volume->backend, BACKEND_LOG)
                                   ? mount->config->cache_ttl
                                   : NEGATIVE_S;

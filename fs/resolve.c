@@ -209,8 +209,8 @@ struct inode *adopt_table_locked(struct mount *mount, struct volume *volume)
     return inode;
 }
 
-static int resolve_table(struct mount *mount, struct span name, struct inode **ret_inode,
-                         struct err *err)
+static int resolve_known_table(struct mount *mount, struct span name, struct inode **ret_inode,
+                               struct err *err)
 {
     scoped_lock(&mount->cache->lock);
     struct volume *volume = volume_find_locked(mount, name);
@@ -221,6 +221,20 @@ static int resolve_table(struct mount *mount, struct span name, struct inode **r
         return -ENOMEM;
     *ret_inode = inode_ref(inode);
     return 0;
+}
+
+/* A table that is not known may have been made a moment ago. */
+static int resolve_table(struct mount *mount, struct span name, struct inode **ret_inode,
+                         struct err *err)
+{
+    int code = resolve_known_table(mount, name, ret_inode, err);
+    struct backend *backend;
+    struct table *table;
+    if (code != -ENOENT || source_table(mount->source, name, &backend, &table, NULL) < 0)
+        return code;
+    table_free(table);
+    code = volumes_load(mount, false, err);
+    return code < 0 ? code : resolve_known_table(mount, name, ret_inode, err);
 }
 
 struct inode *adopt_partition_locked(struct mount *mount, struct inode *dir, struct span part,
