@@ -167,21 +167,18 @@ int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fus
         code = begin_writing_locked(mount, inode, fuse_req_ctx(req)->pid);
     if (code == 0) {
         handle = handle_new_locked(inode, req, write);
-        if (!handle) {
-            code = -ENOMEM;
-            if (write)
-                inode->edit->writers--;
-        }
+        if (!handle && write)
+            inode->edit->writers--;
     }
     pthread_mutex_unlock(&mount->cache->lock);
-    if (code < 0)
-        return code;
+    if (!handle)
+        return code ? code : -ENOMEM;
     if (write && (fi->flags & O_TRUNC))
         code = truncate_on_open(mount, inode, err);
-    if (code < 0)
-        fs_release(mount, handle);
-    else
+    if (code == 0)
         handle_to_info(handle, fi);
+    else
+        fs_release(mount, handle);
     return code;
 }
 

@@ -64,24 +64,23 @@ static int make_partition(struct mount *mount, struct inode *dir, struct span na
     return 0;
 }
 
-/* A new scratch object that is stored at once. */
+/* A new scratch object that is stored at once, as WANTED (kind, mode, mtime_ns, ttl) says. */
 static int make_scratch(struct mount *mount, fuse_req_t req, struct inode *dir, struct span name,
-                        enum scratch_kind kind, mode_t mode, struct span body, int64_t mtime_ns,
-                        int64_t ttl, struct inode **ret_inode, struct err *err)
+                        const struct scratch *wanted, struct span body, struct inode **ret_inode,
+                        struct err *err)
 {
     const struct fuse_ctx *context = fuse_req_ctx(req);
     struct action action = {
         .kind = ACTION_SCRATCH_PUT, .table = volume_table(dir->volume), .body = body};
-    scratch_place(dir, &action.scratch);
     struct scratch *scratch = &action.scratch;
+    scratch_place(dir, scratch);
     scratch->name = name;
-    scratch->kind = kind;
-    scratch->mode = mode & 07777;
+    scratch->kind = wanted->kind;
+    scratch->mode = wanted->mode & 07777;
     scratch->uid = mount->config->allow_other ? context->uid : mount->uid;
     scratch->gid = mount->config->allow_other ? context->gid : mount->gid;
-    scratch->mtime_ns = mtime_ns;
-    scratch->ctime_ns = clock_now_ns();
-    scratch->ttl = ttl;
+    scratch->mtime_ns = wanted->mtime_ns ? wanted->mtime_ns : clock_now_ns();
+    scratch->ttl = wanted->ttl;
     scratch->size = body.len;
     int code = backend_write(dir->volume->backend, &action, 1, 0, err);
     if (code < 0)
@@ -125,8 +124,8 @@ int fs_mkdir(struct mount *mount, fuse_req_t req, struct inode *dir, struct span
                                                     : ": it has no sort key");
     struct inode *inode;
     mode &= ~fuse_req_ctx(req)->umask;
-    code = make_scratch(mount, req, dir, name, SCRATCH_DIRECTORY, mode, span_of("", 0),
-                        clock_now_ns(), 0, &inode, err);
+    const struct scratch wanted = {.kind = SCRATCH_DIRECTORY, .mode = mode};
+    code = make_scratch(mount, req, dir, name, &wanted, span_of("", 0), &inode, err);
     return code < 0 ? code : finish(mount, inode, ret_entry);
 }
 
@@ -144,8 +143,8 @@ int fs_symlink(struct mount *mount, fuse_req_t req, const char *target, struct i
     if (item)
         return err_set(err, EPERM, "an item is a file, not a link");
     struct inode *inode;
-    code = make_scratch(mount, req, dir, name, SCRATCH_LINK, 0777, span_text(target),
-                        clock_now_ns(), 0, &inode, err);
+    const struct scratch wanted = {.kind = SCRATCH_LINK, .mode = 0777};
+    code = make_scratch(mount, req, dir, name, &wanted, span_text(target), &inode, err);
     return code < 0 ? code : finish(mount, inode, ret_entry);
 }
 
@@ -178,14 +177,17 @@ int fs_link(struct mount *mount, fuse_req_t req, struct inode *inode, struct ino
     if (!scratch || inode->kind != INODE_ITEM)
         return err_set(err, EPERM, "an item has one name: no hard links");
     code = save(mount, inode, 0, NULL, err);
-    struct body *body;
+    struct body *body = NULL;
     if (code == 0)
         code = inode_load(mount, inode, &body, err);
-    if (code < 0)
-        return code;
+    if (!body)
+        return code ? code : -ENOMEM;
     struct inode *copy;
-    code = make_scratch(mount, req, dir, name, SCRATCH_FILE, 0666 & ~mount->config->umask,
-                        body_span(body), inode->meta.mtime_ns, inode->meta.ttl, &copy, err);
+    const struct scratch wanted = {.kind = SCRATCH_FILE,
+                                   .mode = 0666 & ~mount->config->umask,
+                                   .mtime_ns = inode->meta.mtime_ns,
+                                   .ttl = inode->meta.ttl};
+    code = make_scratch(mount, req, dir, name, &wanted, body_span(body), &copy, err);
     body_unref(body);
     return code < 0 ? code : finish(mount, copy, ret_entry);
 }
