@@ -84,6 +84,10 @@ def is_served(path):
         raise
 
 
+def has_tool(name):
+    return shutil.which(name) is not None
+
+
 class Mount:
     """One itemfs daemon in the foreground, its log in a file."""
 
@@ -133,14 +137,31 @@ class Mount:
         try:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
+            waiting = self.threads()
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"the daemon did not end:\n{self.log_text()}") from None
+            raise AssertionError(f"the daemon did not end:\n{waiting}\n{self.log_text()}") from None
         finally:
             self.log.close()
         text = self.log_text()
         if self.process.returncode != status or ALARM.search(text):
             raise AssertionError(f"the daemon ended with {self.process.returncode}:\n{text[-6000:]}")
+
+    def threads(self):
+        """What each thread of the daemon waits for: its stack where gdb is there, else the kernel's
+        word for it."""
+        if has_tool("gdb"):
+            return subprocess.run(["gdb", "-p", str(self.process.pid), "-batch", "-ex",
+                                   "thread apply all backtrace"], capture_output=True, text=True,
+                                  check=False).stdout[-8000:]
+        folder, lines = f"/proc/{self.process.pid}/task", []
+        for thread in os.listdir(folder):
+            texts = []
+            for name in ("comm", "wchan", "syscall"):
+                with open(f"{folder}/{thread}/{name}") as file:
+                    texts.append(file.read().strip())
+            lines.append(" ".join([thread, *texts]))
+        return "\n".join(lines)
 
     def terminate(self, number=signal.SIGTERM):
         self.process.send_signal(number)
@@ -351,10 +372,6 @@ class MountedTest(PlaceTest):
         path = os.path.join(self.mnt, ".itemfs", "drafts", self.table, name)
         with open(path, "rb") as file:
             return file.read(), os.getxattr(path, "user.itemfs.error").decode()
-
-
-def has_tool(name):
-    return shutil.which(name) is not None
 
 
 if __name__ == "__main__":
