@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/key.h"
 #include "base/text.h"
 
@@ -254,6 +255,7 @@ void inode_detach(struct cache *cache, struct inode *inode, enum inode_state sta
     cache_moved(cache, inode->parent, inode_name(inode));
     unlink_name(cache, inode);
     inode->state = state;
+    inode->outdated_ms = (uint32_t)(clock_steady_ns() / (NS_PER_S / 1000));
     inode->linger = false;
     inode_unlist(inode);
 }

@@ -19,9 +19,9 @@
  * Two counts keep an inode alive: `lookups`, what the kernel holds, and `refs`, what this process
  * holds (children hold their parent). Node ids are never used twice.
  *
- * Lock: everything here is guarded by cache->lock, except what says otherwise. It is held for
- * short times only, never across I/O or a notification. It is the only lock of cache/, and taken
- * after no other.
+ * Lock: everything here (but `kind`, `node` and `volume`) is guarded by cache->lock, except what
+ * says otherwise. It is held for short times only, never across I/O or a notification. It is the
+ * only lock of cache/, and taken after no other.
  */
 #ifndef CACHE_INODE_H
 #define CACHE_INODE_H
@@ -88,14 +88,15 @@ struct scratch_state {
 };
 
 struct inode {
-    uint64_t node;   /* FUSE node id */
-    uint64_t number; /* st_ino */
-    enum inode_kind kind : 8;
-    enum inode_state state : 8;
-    bool in_cache : 1;   /* on the list of bodies */
-    bool storing : 1;    /* a notify_store of its body is under way */
-    bool listed : 1;     /* on its parent's list of local entries */
-    bool conflicted : 1; /* its last rename was refused, and the kernel will try it once more */
+    uint64_t node;                 /* FUSE node id */
+    uint64_t number;               /* st_ino */
+    _Atomic(enum inode_kind) kind; /* read without the lock: it tells what the object is */
+    enum inode_state state;
+    uint32_t outdated_ms; /* when it became OUTDATED, low bits of the steady clock */
+    bool in_cache : 1;    /* on the list of bodies */
+    bool storing : 1;     /* a notify_store of its body is under way */
+    bool listed : 1;      /* on its parent's list of local entries */
+    bool conflicted : 1;  /* its last rename was refused, and the kernel will try it once more */
     bool replaced : 1; /* REMOVED by a rename over it: who comes too late still gets its content */
     bool linger : 1;   /* a partition that stays without items: made here, or emptied here */
     uint64_t lookups;

@@ -269,6 +269,8 @@ static int set_mtime(struct mount *mount, struct inode *inode, const struct stat
         mtime_ns = 1;
     bool pending = false;
     pthread_mutex_lock(&mount->cache->lock);
+    inode_freeze_locked(mount, inode); /* a commit under way keeps its time */
+    inode_thaw_locked(mount, inode);
     if (inode->edit && (inode->edit->dirty || inode->edit->fresh)) {
         inode->edit->mtime_ns = mtime_ns;
         inode->edit->timed = pending = true;

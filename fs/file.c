@@ -148,6 +148,26 @@ static int truncate_on_open(struct mount *mount, struct inode *inode, struct err
     return 0;
 }
 
+#define OUTDATED_OPEN_MS 100 /* half of what a change made elsewhere may take to be seen */
+
+/*
+ * Whether an inode that a path led to may still be opened. What was replaced by a rename here, or
+ * changed elsewhere a moment ago, is still whole: a reader gets it as it was. That matters where
+ * somebody replaces an item all the time, since the kernel looks a path up only once more.
+ */
+static bool may_open_locked(const struct inode *inode, bool write)
+{
+    uint32_t now_ms = (uint32_t)(clock_steady_ns() / (NS_PER_S / 1000));
+    switch (inode->state) {
+    case INODE_ATTACHED: return !inode_expired(inode);
+    case INODE_REMOVED: return inode->refs > 1 || (inode->replaced && inode->body);
+    case INODE_OUTDATED:
+        return !write && !inode->edit && inode->body &&
+               now_ms - inode->outdated_ms < OUTDATED_OPEN_MS;
+    }
+    return false;
+}
+
 int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fuse_file_info *fi,
             struct err *err)
 {
@@ -157,11 +177,7 @@ int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fus
     struct handle *handle = NULL;
     int code = 0;
     pthread_mutex_lock(&mount->cache->lock);
-    /* ESTALE makes the kernel look the path up once more. */
-    bool removed = inode->state == INODE_REMOVED && inode->refs <= 1 && /* nobody has it open */
-                   !(inode->replaced && inode->body);
-    if (inode->state == INODE_OUTDATED || removed ||
-        (inode->state == INODE_ATTACHED && inode_expired(inode)))
+    if (!may_open_locked(inode, write)) /* ESTALE makes the kernel look the path up once more */
         code = -ESTALE;
     else if (write)
         code = begin_writing_locked(mount, inode, fuse_req_ctx(req)->pid);

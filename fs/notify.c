@@ -18,6 +18,9 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "fs/session.h"
+
+#define STOP_PATIENCE_S 2
 
 enum job_kind { JOB_NAME, JOB_DIRECTORY, JOB_CONTENT, JOB_REPLY };
 
@@ -99,7 +102,8 @@ static void store_run(struct mount *mount, struct store *store)
     free(store);
 }
 
-/* The next thing to do, jobs first; false at the end. The lane's lock is held. */
+/* The next thing to do, jobs first; false at the end, when only replies are still sent. The lane's
+ * lock is held. */
 static bool lane_next(struct lane *lane, struct job **ret_job, struct store **ret_store)
 {
     while (!lane->first && !lane->first_store && !lane->stopping)
@@ -129,10 +133,11 @@ static void *lane_main(void *context)
     struct store *store;
     pthread_mutex_lock(&lane->lock);
     while (lane_next(lane, &job, &store)) {
+        bool skip = job && lane->stopping && job->kind != JOB_REPLY;
         pthread_mutex_unlock(&lane->lock);
-        if (job)
+        if (job && !skip)
             job_run(lane->mount, job);
-        else
+        else if (store)
             store_run(lane->mount, store);
         free(job);
         pthread_mutex_lock(&lane->lock);
@@ -221,6 +226,7 @@ static int lane_start(struct lane *lane, struct mount *mount, struct err *err)
     return 0;
 }
 
+/* A notification may wait for a request that nobody serves any more: then the connection is cut. */
 static void lane_stop(struct lane *lane)
 {
     if (!lane->started)
@@ -229,7 +235,13 @@ static void lane_stop(struct lane *lane)
     lane->stopping = true;
     pthread_cond_signal(&lane->wake);
     pthread_mutex_unlock(&lane->lock);
-    pthread_join(lane->thread, NULL);
+    struct timespec patience;
+    clock_gettime(CLOCK_REALTIME, &patience);
+    patience.tv_sec += STOP_PATIENCE_S;
+    if (pthread_timedjoin_np(lane->thread, NULL, &patience) != 0) {
+        reaper_abort(lane->mount);
+        pthread_join(lane->thread, NULL);
+    }
     pthread_cond_destroy(&lane->wake);
     pthread_mutex_destroy(&lane->lock);
 }

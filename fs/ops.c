@@ -54,13 +54,18 @@ int outcome_of(struct mount *mount, enum op_counter op, const struct inode *inod
         return outcome(mount, op, inode, "", code, NULL);
     cleanup(buf_release) struct buf name;
     buf_init(&name, SIZE_MAX / 2);
-    const struct inode *dir = inode->parent ? inode->parent : inode;
     pthread_mutex_lock(&mount->cache->lock);
-    if (inode->parent)
+    struct inode *dir = inode->parent;
+    if (dir) {
+        inode_ref(dir);
         inode_file_name(inode, &name);
+    }
     buf_add_char(&name, '\0');
     pthread_mutex_unlock(&mount->cache->lock);
-    return outcome(mount, op, dir, name.data ? name.data : "", code, err);
+    int error = outcome(mount, op, dir ? dir : inode, name.data ? name.data : "", code, err);
+    if (dir)
+        inode_drop(mount, dir);
+    return error;
 }
 
 /* The kernel has taken no entry: its lookup is undone. */

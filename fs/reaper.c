@@ -71,6 +71,16 @@ void reaper_start(struct mount *mount)
         reap(mount->mountpoint, abort_path, daemon);
 }
 
+void reaper_abort(struct mount *mount)
+{
+    if (mount->reaper <= 0)
+        return;
+    kill(mount->reaper, SIGUSR1);
+    while (waitpid(mount->reaper, NULL, 0) < 0 && errno == EINTR)
+        ;
+    mount->reaper = 0;
+}
+
 void reaper_stop(struct mount *mount)
 {
     if (mount->reaper <= 0)

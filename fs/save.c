@@ -319,11 +319,12 @@ static int refuse(struct mount *mount, struct inode *inode, int code, struct err
     buf_init(&name, SIZE_MAX / 2);
     pthread_mutex_lock(&mount->cache->lock);
     inode_file_name(inode, &name);
+    pid_t author = edit->author;
     pthread_mutex_unlock(&mount->cache->lock);
     report_failure(mount, inode->parent, buf_span(&name), "save", code, err);
     if (!emptied)
         draft_keep(mount, inode->parent, buf_span(&name), buf_span(&edit->bytes), code, err,
-                   edit->author);
+                   author);
     if (inode->kind == INODE_ITEM)
         grace_call_off(mount, inode->parent, inode_name(inode));
     scoped_lock(&mount->cache->lock);
@@ -353,6 +354,7 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     buf_init(&rendered, SIZE_MAX / 2);
     pthread_mutex_lock(&mount->cache->lock);
     int code = key_copy_locked(inode, &copy);
+    pid_t author = edit->author;
     pthread_mutex_unlock(&mount->cache->lock);
     if (code == 0)
         code = commit_item_write(mount, inode, copy.key, flags, &out, &action, err);
@@ -364,7 +366,7 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     if (code < 0)
         return refuse(mount, inode, code, err);
     atomic_fetch_add_explicit(&mount->saves, 1, memory_order_relaxed);
-    draft_settle(mount, inode, edit->author);
+    draft_settle(mount, inode, author);
     if (edit->fresh && edit->base)
         grace_cancel(mount, inode->parent, inode_name(inode));
     scoped_lock(&mount->cache->lock);

@@ -226,9 +226,9 @@ void session_stop(struct mount *mount)
     if (mount->notifier)
         finish_work(mount);
     if (mount->session) {
+        notifier_stop(mount); /* before the descriptor it writes to is closed */
         fuse_session_unmount(mount->session);
         reaper_stop(mount);
-        notifier_stop(mount);
         fuse_remove_signal_handlers(mount->session);
         fuse_session_destroy(mount->session);
     }

@@ -22,5 +22,7 @@ void session_stop(struct mount *mount);
  * thread is started. (reaper.c) */
 void reaper_start(struct mount *mount);
 void reaper_stop(struct mount *mount);
+/* Has it abort the connection now. */
+void reaper_abort(struct mount *mount);
 
 #endif
