@@ -40,9 +40,10 @@ static int connection_of(const char *path)
 }
 
 /* In the new process: waits for the daemon's end. */
-__attribute__((noreturn)) static void reap(const char *mountpoint, const char *abort_path,
-                                           pid_t daemon)
+__attribute__((noreturn)) static void reap(const char *mountpoint, int connection, pid_t daemon)
 {
+    char abort_path[64];
+    snprintf(abort_path, sizeof abort_path, "/sys/fs/fuse/connections/%d/abort", connection);
     sigset_t all, death;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -51,24 +52,23 @@ __attribute__((noreturn)) static void reap(const char *mountpoint, const char *a
     prctl(PR_SET_NAME, "itemfs-reaper");
     prctl(PR_SET_PDEATHSIG, SIGUSR1);
     close_range(0, ~0u, 0);
-    int connection = open(abort_path, O_WRONLY | O_CLOEXEC);
+    int aborter = open(abort_path, O_WRONLY | O_CLOEXEC);
     int signal_number = 0;
     if (getppid() == daemon) /* else it is dead already */
         sigwait(&death, &signal_number);
-    if (connection < 0 || write(connection, "1", 1) != 1)
+    bool aborted = aborter >= 0 && write(aborter, "1", 1) == 1;
+    if (!aborted && connection_of(mountpoint) == connection) /* not a new mount on the same point */
         umount2(mountpoint, MNT_FORCE);
     _exit(0);
 }
 
 void reaper_start(struct mount *mount)
 {
-    char abort_path[64];
-    snprintf(abort_path, sizeof abort_path, "/sys/fs/fuse/connections/%d/abort",
-             connection_of(mount->mountpoint));
+    int connection = connection_of(mount->mountpoint);
     pid_t daemon = getpid();
     mount->reaper = fork();
     if (mount->reaper == 0)
-        reap(mount->mountpoint, abort_path, daemon);
+        reap(mount->mountpoint, connection, daemon);
 }
 
 void reaper_abort(struct mount *mount)

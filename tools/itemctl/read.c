@@ -45,7 +45,7 @@ static int run_scan(struct ctl *ctl)
     cleanup(subject_release) struct subject subject = {0};
     struct item_output output;
     struct pages pages;
-    size_t limit;
+    size_t limit = 0;
     int r = parse_limit(ctl, &limit);
 
     if (r == 0)
