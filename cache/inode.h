@@ -97,6 +97,8 @@ struct inode {
     bool storing : 1;     /* a notify_store of its body is under way */
     bool listed : 1;      /* on its parent's list of local entries */
     bool conflicted : 1;  /* its last rename was refused, and the kernel will try it once more */
+    bool shown_early : 1; /* a directory: its times were shown while something was being made in it
+                           */
     bool replaced : 1; /* REMOVED by a rename over it: who comes too late still gets its content */
     bool linger : 1;   /* a partition that stays without items: made here, or emptied here */
     uint64_t lookups;

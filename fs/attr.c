@@ -43,8 +43,6 @@ static double timeout_of(const struct mount *mount, const struct inode *inode)
         return 0;
     if (inode->edit && (inode->edit->dirty || inode->edit->fresh || inode->edit->saving))
         return 0;
-    if (inode->locals) /* its times move when they reach the backend */
-        return 0;
     double forever = inode->volume && !backend_can(inode->volume->backend, BACKEND_LOG)
                          ? mount->config->cache_ttl
                          : CACHE_FOREVER;
@@ -55,9 +53,11 @@ static double timeout_of(const struct mount *mount, const struct inode *inode)
     return left < 0 ? 0 : left < forever ? left : forever;
 }
 
-void attr_fill_locked(struct mount *mount, const struct inode *inode, struct stat *stat,
+void attr_fill_locked(struct mount *mount, struct inode *inode, struct stat *stat,
                       double *ret_timeout)
 {
+    if (inode->locals) /* its times will move when they reach the backend */
+        inode->shown_early = true;
     const struct edit *edit = inode->edit;
     bool edited = edit && edit->loaded;
     uint64_t size = edited ? edit->bytes.len : inode->meta.size;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -108,6 +109,17 @@ static int apply_options(struct arguments *arguments, struct config *config, str
     return 0;
 }
 
+/*
+ * Whether the kernel has to compare modes. Where only the mounting user can come in and owns
+ * everything, it has not; and checking costs it a request for every file made, since making one
+ * invalidates what it knew of the directory.
+ */
+static bool modes_matter(const struct config *config)
+{
+    return config->allow_other || (config->has_uid && config->uid != getuid()) ||
+           (config->has_gid && config->gid != getgid()) || (config->umask & S_IRWXU);
+}
+
 /* What every mount of ours tells the kernel. */
 static int add_fuse_options(struct arguments *arguments, const struct config *config)
 {
@@ -121,7 +133,8 @@ static int add_fuse_options(struct arguments *arguments, const struct config *co
             *to++ = '\\';
         *to++ = *from;
     }
-    int code = asprintf(&name, "fsname=%s,subtype=itemfs,default_permissions%s%s", escaped,
+    int code = asprintf(&name, "fsname=%s,subtype=itemfs%s%s%s", escaped,
+                        modes_matter(config) ? ",default_permissions" : "",
                         config->allow_other ? ",allow_other" : "", config->read_only ? ",ro" : "");
     free(escaped);
     if (code < 0)

@@ -246,8 +246,7 @@ int inode_load(struct mount *, struct inode *inode, struct body **ret_body, stru
 /* --- attributes (attr.c) --- */
 
 /* Fills STAT; ret_timeout is how long the kernel may keep it, in seconds. */
-void attr_fill_locked(struct mount *, const struct inode *inode, struct stat *stat,
-                      double *ret_timeout);
+void attr_fill_locked(struct mount *, struct inode *inode, struct stat *stat, double *ret_timeout);
 /* Reads a directory's times from its backend. -ENOENT: it is gone. */
 int attr_refresh_directory(struct mount *, struct inode *dir, struct err *);
 /* Why nothing can be made under this name here; 0 when something can. (file.c) */
@@ -345,6 +344,8 @@ void notifier_stop(struct mount *); /* drains what is queued, then frees it */
 /* Lane of names: may block on a directory's lock, so nobody who holds one waits for it. */
 void notify_name(struct mount *, const struct inode *dir, struct span file_name);
 void notify_directory(struct mount *, const struct inode *dir);
+/* Its attributes only. */
+void notify_times(struct mount *, const struct inode *dir);
 /* Answers REQ with -CODE's errno once everything queued before is done. */
 void notify_names_then_reply(struct mount *, fuse_req_t req, int code);
 /* Lane of pages. */

@@ -22,7 +22,7 @@
 
 #define STOP_PATIENCE_S 2
 
-enum job_kind { JOB_NAME, JOB_DIRECTORY, JOB_CONTENT, JOB_REPLY };
+enum job_kind { JOB_NAME, JOB_DIRECTORY, JOB_TIMES, JOB_CONTENT, JOB_REPLY };
 
 struct job {
     enum job_kind kind;
@@ -64,6 +64,7 @@ static void job_run(struct mount *mount, const struct job *job)
     case JOB_NAME:
         fuse_lowlevel_notify_inval_entry(session, job->node, job->name, job->name_len);
         break;
+    case JOB_TIMES: fuse_lowlevel_notify_inval_inode(session, job->node, -1, 0); break;
     case JOB_DIRECTORY:
     case JOB_CONTENT: fuse_lowlevel_notify_inval_inode(session, job->node, 0, 0); break;
     case JOB_REPLY: fuse_reply_err(job->req, -job->code); break;
@@ -172,6 +173,11 @@ void notify_name(struct mount *mount, const struct inode *dir, struct span file_
 void notify_directory(struct mount *mount, const struct inode *dir)
 {
     lane_add(&mount->notifier->names, JOB_DIRECTORY, dir->node, span_of(NULL, 0), NULL, 0);
+}
+
+void notify_times(struct mount *mount, const struct inode *dir)
+{
+    lane_add(&mount->notifier->pages, JOB_TIMES, dir->node, span_of(NULL, 0), NULL, 0);
 }
 
 void notify_names_then_reply(struct mount *mount, fuse_req_t req, int code)

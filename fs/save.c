@@ -217,6 +217,10 @@ static void committed_locked(struct mount *mount, struct inode *inode)
     edit->base = inode->meta.version;
     inode->meta.size = edit->bytes.len;
     inode_unlist(inode);
+    if (inode->parent->shown_early) {
+        inode->parent->shown_early = false;
+        notify_times(mount, inode->parent);
+    }
     if (body)
         inode_set_body(mount->cache, inode, body);
     else

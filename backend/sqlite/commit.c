@@ -22,7 +22,7 @@
 #include "backend/sqlite/store.h"
 #include "base/cleanup.h"
 
-#define ROLL_EVERY 1000 /* entries of the log that a reading of `tables` may have to look at */
+#define ROLL_EVERY 64 /* entries of the log that a reading of `tables` may have to look at */
 
 static void fail_all(struct job *jobs, int code, const char *text)
 {
