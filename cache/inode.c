@@ -121,12 +121,18 @@ struct cache *cache_new(uint64_t budget)
     return cache;
 }
 
+static void free_name(struct inode *inode)
+{
+    if (inode->name != inode->first_name)
+        free(inode->name);
+}
+
 static void inode_release(struct cache *cache, struct inode *inode)
 {
     inode_drop_body(cache, inode);
     inode_edit_drop(inode);
     free(inode->scratch);
-    free(inode->name);
+    free_name(inode);
     free(inode);
 }
 
@@ -180,20 +186,18 @@ static char *name_copy(struct span name)
 struct inode *inode_new(struct cache *cache, struct inode *parent, enum inode_kind kind,
                         struct span name, struct volume *volume)
 {
-    struct inode *inode = calloc(1, sizeof *inode);
-    char *copy = name_copy(name);
-    if (!inode || !copy) {
-        free(inode);
-        free(copy);
+    struct inode *inode = calloc(1, sizeof *inode + name.len + 1);
+    if (!inode)
         return NULL;
-    }
     if (cache->count >= cache->buckets)
         grow(cache);
     inode->node = ++cache->last_node;
     inode->kind = kind;
     inode->state = INODE_ATTACHED;
-    inode->name = copy;
+    inode->name = inode->first_name;
     inode->name_len = (uint32_t)name.len;
+    if (name.len)
+        memcpy(inode->name, name.data, name.len);
     inode->volume = volume;
     if (parent) {
         inode->parent = inode_ref(parent);
@@ -272,7 +276,7 @@ int inode_move(struct cache *cache, struct inode *inode, struct inode *parent, e
         cache_moved(cache, old_parent, inode_name(inode));
         unlink_name(cache, inode);
     }
-    free(inode->name);
+    free_name(inode);
     inode->name = copy;
     inode->name_len = (uint32_t)name.len;
     inode->kind = kind;

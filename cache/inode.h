@@ -115,6 +115,7 @@ struct inode {
     struct inode *newer, *older;           /* bodies by use */
     struct inode *local_next, *local_prev; /* parent's local entries */
     struct inode *locals;                  /* entries that the backend does not list yet */
+    char first_name[];                     /* the name it was made with, in the same block */
 };
 
 #define FRESHNESS_SLOTS 8192

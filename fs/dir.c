@@ -20,11 +20,6 @@
 
 enum stage { STAGE_DOTS, STAGE_FIRST, STAGE_SCRATCH, STAGE_LOCAL, STAGE_END };
 
-struct entry {
-    size_t name_at; /* in names */
-    uint32_t name_len;
-};
-
 /* What the current page knows of an entry beyond its name. */
 struct detail {
     enum { DETAIL_NONE, DETAIL_ITEM, DETAIL_SCRATCH, DETAIL_PARTITION } kind;
@@ -45,7 +40,8 @@ struct listing {
     struct inode *dir; /* a reference */
     enum stage stage;
     struct buf names;
-    struct buf entries; /* struct entry[] */
+    struct buf
+        entries; /* size_t[]: where each name begins in `names`; it ends where the next begins */
     size_t page_first;  /* index of the first entry that has a detail */
     struct buf details; /* struct detail[] */
     struct buf page;
@@ -57,18 +53,14 @@ struct listing {
 
 static size_t entry_count(const struct listing *listing)
 {
-    return listing->entries.len / sizeof(struct entry);
-}
-
-static struct entry *entry_at(const struct listing *listing, size_t index)
-{
-    return (struct entry *)(void *)listing->entries.data + index;
+    return listing->entries.len / sizeof(size_t);
 }
 
 static struct span entry_name(const struct listing *listing, size_t index)
 {
-    const struct entry *entry = entry_at(listing, index);
-    return span_of(listing->names.data + entry->name_at, entry->name_len);
+    const size_t *starts = (const size_t *)(const void *)listing->entries.data;
+    size_t end = index + 1 < entry_count(listing) ? starts[index + 1] : listing->names.len;
+    return span_of(listing->names.data + starts[index], end - starts[index]);
 }
 
 int listing_open(struct mount *mount, struct inode *dir, struct listing **ret_listing,
@@ -137,9 +129,9 @@ bool listing_keep(struct mount *mount, struct inode *dir)
 
 static int add_entry(struct listing *listing, struct span name, const struct detail *detail)
 {
-    struct entry entry = {listing->names.len, (uint32_t)name.len};
+    size_t start = listing->names.len;
     buf_add_span(&listing->names, name);
-    buf_add(&listing->entries, &entry, sizeof entry);
+    buf_add(&listing->entries, &start, sizeof start);
     buf_add(&listing->details, detail, sizeof *detail);
     if (buf_error(&listing->names) || buf_error(&listing->entries) || buf_error(&listing->details))
         return -ENOMEM;
@@ -422,8 +414,8 @@ static bool emit(struct listing *listing, fuse_req_t req, size_t index, struct i
                  size_t size, bool plus, struct buf *out)
 {
     struct mount *mount = listing->mount;
-    cleanup_free char *name =
-        strndup(entry_name(listing, index).data, entry_at(listing, index)->name_len);
+    struct span file_name = entry_name(listing, index);
+    cleanup_free char *name = strndup(file_name.data, file_name.len);
     if (!name)
         return false;
     bool dot = index < 2;

@@ -86,9 +86,8 @@ static void item_changed_locked(struct follower *follower, struct volume *volume
         return;
     }
     const struct inode *known = inode_find(mount->cache, dir, CLASS_ITEM, part);
-    if (known && entry->kind == LOG_ITEM && entry->change != CHANGE_REMOVE &&
-        known->meta.version >= entry->sequence)
-        return; /* fetched after it happened */
+    if (known && entry->kind == LOG_ITEM && known->meta.version >= entry->sequence)
+        return; /* fetched, or made here, after it happened */
     if (known && known->edit && known->edit->fresh && entry->expired)
         return; /* its expired predecessor was swept */
     supersede_locked(mount, dir, part, NULL);

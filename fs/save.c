@@ -419,8 +419,18 @@ int save(struct mount *mount, struct inode *inode, unsigned flags, bool *ret_rew
     pthread_mutex_unlock(&mount->cache->lock);
     if (!wanted)
         return 0;
-    if (inode->kind == INODE_FILE)
-        return commit_scratch(mount, inode, flags, err);
+    if (inode->kind == INODE_FILE) {
+        int code = commit_scratch(mount, inode, flags, err);
+        if (code < 0) {
+            cleanup(buf_release) struct buf name;
+            buf_init(&name, SIZE_MAX / 2);
+            pthread_mutex_lock(&mount->cache->lock);
+            buf_add_span(&name, inode_name(inode));
+            pthread_mutex_unlock(&mount->cache->lock);
+            report_failure(mount, inode->parent, buf_span(&name), "save", code, err);
+        }
+        return code;
+    }
     return commit_item(mount, inode, flags, ret_rewritten, err);
 }
 
