@@ -258,10 +258,11 @@ int backend_walk(struct backend *, const struct table *, const struct walk *, re
 /* Items of one partition of the table or of an index, in sort order. */
 int backend_query(struct backend *, const struct table *, const struct query *, record_fn, void *,
                   struct err *);
-/* Partitions of a sorted table that hold an item, in order, LIMIT at most (0: all). */
+/* Partitions of a sorted table that hold an item or scratch files, in order, LIMIT at most (0:
+ * all). */
 int backend_partitions(struct backend *, const struct table *, struct span after, size_t limit,
                        partition_fn, void *, struct err *);
-/* -ENOENT when it holds no item. */
+/* -ENOENT when it holds no item and no scratch file. */
 int backend_partition(struct backend *, const struct table *, struct span partition,
                       uint64_t *ret_items, int64_t *ret_changed_ns, struct err *);
 

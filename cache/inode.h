@@ -97,6 +97,8 @@ struct inode {
     bool storing : 1;     /* a notify_store of its body is under way */
     bool listed : 1;      /* on its parent's list of local entries */
     bool conflicted : 1;  /* its last rename was refused, and the kernel will try it once more */
+    bool frozen : 1;      /* a rename is under way: edits and saves wait for cache->changed */
+    bool superseded : 1;  /* OUTDATED by this mount itself: no path may lead to it any more */
     bool shown_early : 1; /* a directory: its times were shown while something was being made in it
                            */
     bool replaced : 1; /* REMOVED by a rename over it: who comes too late still gets its content */
@@ -159,6 +161,10 @@ void inode_detach(struct cache *, struct inode *inode, enum inode_state state);
 int inode_move(struct cache *, struct inode *inode, struct inode *parent, enum inode_kind,
                struct span name, struct volume *);
 enum inode_class inode_class(enum inode_kind kind);
+static inline enum inode_kind inode_kind(const struct inode *inode)
+{
+    return atomic_load_explicit(&inode->kind, memory_order_relaxed);
+}
 static inline struct span inode_name(const struct inode *inode)
 {
     return span_of(inode->name, inode->name_len);

@@ -22,7 +22,7 @@ static int64_t ns_of(struct timespec time)
 static mode_t mode_of(const struct mount *mount, const struct inode *inode)
 {
     mode_t mask = (mode_t)mount->config->umask;
-    switch (inode->kind) {
+    switch (inode_kind(inode)) {
     case INODE_FILE: return S_IFREG | inode->scratch->mode;
     case INODE_LINK: return S_IFLNK | 0777;
     case INODE_DIRECTORY: return S_IFDIR | inode->scratch->mode;

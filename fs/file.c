@@ -162,7 +162,7 @@ static bool may_open_locked(const struct inode *inode, bool write)
     case INODE_ATTACHED: return !inode_expired(inode);
     case INODE_REMOVED: return inode->refs > 1 || (inode->replaced && inode->body);
     case INODE_OUTDATED:
-        return !write && !inode->edit && inode->body &&
+        return !write && !inode->superseded && !inode->edit && inode->body &&
                now_ms - inode->outdated_ms < OUTDATED_OPEN_MS;
     }
     return false;
@@ -237,7 +237,7 @@ static int new_scratch_locked(struct mount *mount, fuse_req_t req, struct inode 
         return -ENOMEM;
     }
     const struct fuse_ctx *context = fuse_req_ctx(req);
-    *state = (struct scratch_state){.mode = mode & 07777 & ~context->umask,
+    *state = (struct scratch_state){.mode = mode & 07777 & ~(context->umask | mount->config->umask),
                                     .uid = mount->config->allow_other ? context->uid : mount->uid,
                                     .gid = mount->config->allow_other ? context->gid : mount->gid};
     inode->scratch = state;
@@ -357,6 +357,13 @@ int fs_write(struct mount *mount, struct inode *inode, struct span data, off_t o
     return code;
 }
 
+static void truncation_done(struct mount *mount, struct inode *inode)
+{
+    scoped_lock(&mount->cache->lock);
+    if (--inode->edit->writers == 0 && !inode->edit->saving)
+        inode_edit_drop(inode);
+}
+
 int fs_truncate(struct mount *mount, struct inode *inode, off_t size, bool by_handle,
                 struct err *err)
 {
@@ -371,10 +378,14 @@ int fs_truncate(struct mount *mount, struct inode *inode, off_t size, bool by_ha
         size_t max = inode->kind == INODE_ITEM ? mount->config->max_item_size : SCRATCH_SIZE_MAX;
         if (!inode_edit(inode, max))
             return -ENOMEM;
+        inode->edit->writers++; /* nobody drops the edit meanwhile */
     }
     code = size == 0 ? edit_empty(mount, inode, &edit, err) : edit_load(mount, inode, &edit, err);
-    if (code < 0)
+    if (code < 0) {
+        if (!by_handle)
+            truncation_done(mount, inode);
         return code;
+    }
     if ((size_t)size > edit->bytes.max) {
         code = err_set(err, EFBIG, "larger than the limit of %zu bytes", edit->bytes.max);
     } else if (!(edit->fresh && size == 0)) {
@@ -384,17 +395,14 @@ int fs_truncate(struct mount *mount, struct inode *inode, off_t size, bool by_ha
         touched_locked(edit);
         edit->written = size != 0 || inode->kind == INODE_FILE;
     }
-    bool alone = !by_handle && edit->writers == 0;
+    bool alone = !by_handle && edit->writers == 1;
     pthread_mutex_unlock(&mount->cache->lock);
     if (code == 0 && alone) {
         code = save(mount, inode, 0, NULL, err);
         err_clear(err); /* save has reported it */
     }
-    if (alone) {
-        scoped_lock(&mount->cache->lock);
-        if (inode->edit && inode->edit->writers == 0 && !inode->edit->dirty && !inode->edit->saving)
-            inode_edit_drop(inode);
-    }
+    if (!by_handle)
+        truncation_done(mount, inode);
     return code;
 }
 
@@ -432,14 +440,11 @@ void fs_release(struct mount *mount, struct handle *handle)
         bool last = --inode->edit->writers == 0;
         pthread_mutex_unlock(&mount->cache->lock);
         struct err err = {0};
-        bool rewritten = false;
         if (last) /* nobody hears the error: it is in the log, the draft and the xattr */
-            (void)save(mount, inode, SAVE_FRESH, &rewritten, &err);
+            (void)save(mount, inode, SAVE_FRESH | SAVE_LAST, NULL, &err);
         scoped_lock(&mount->cache->lock);
-        if (rewritten)
-            notify_content(mount, inode);
         struct edit *edit = inode->edit;
-        if (last && edit && edit->writers == 0 && !edit->saving) {
+        if (last && edit->writers == 0 && !edit->saving) {
             inode_unlist(inode);
             inode_edit_drop(inode);
         }

@@ -90,9 +90,12 @@ static void item_changed_locked(struct follower *follower, struct volume *volume
         return; /* fetched, or made here, after it happened */
     if (known && known->edit && known->edit->fresh && entry->expired)
         return; /* its expired predecessor was swept */
-    supersede_locked(mount, dir, part, NULL);
-    if (entry->kind == LOG_ITEM && entry->change != CHANGE_MODIFY)
+    supersede_locked(mount, dir, part);
+    if (entry->kind == LOG_ITEM && entry->change != CHANGE_MODIFY) {
         notify_directory(mount, dir);
+        if (dir != top)
+            notify_times(mount, top);
+    }
     if (sorted && entry->change == CHANGE_REMOVE) {
         struct inode *held = inode_ref(dir);
         buf_add(&follower->partitions, &held, sizeof held);

@@ -8,6 +8,7 @@
 #include "fs/mount.h"
 
 #include <errno.h>
+#include <signal.h>
 
 #include "base/log.h"
 
@@ -31,6 +32,11 @@ static int64_t deadline(const struct mount *mount)
 
 int grace_add(struct mount *mount, struct inode *item, struct err *err)
 {
+    return grace_add_until(mount, item, 0, err);
+}
+
+int grace_add_until(struct mount *mount, struct inode *item, pid_t until, struct err *err)
+{
     (void)err;
     struct grace *grace = calloc(1, sizeof *grace);
     scoped_lock(&mount->cache->lock);
@@ -48,6 +54,7 @@ int grace_add(struct mount *mount, struct inode *item, struct err *err)
         .version = item->meta.version,
         .ttl = item->meta.ttl,
         .deadline_ns = deadline(mount),
+        .until = until,
         .next = mount->graces,
     };
     mount->graces = grace;
@@ -79,6 +86,18 @@ void grace_cancel(struct mount *mount, const struct inode *dir, struct span part
     grace_free_locked(mount, grace);
 }
 
+void grace_respelled(struct mount *mount, const struct inode *dir, struct span part)
+{
+    scoped_lock(&mount->cache->lock);
+    struct grace *grace = grace_find_locked(mount, dir, part);
+    if (!grace || !grace->until)
+        return;
+    unlink_locked(mount, grace);
+    supersede_locked(mount, grace->dir, part);
+    notify_directory(mount, dir);
+    grace_free_locked(mount, grace);
+}
+
 void grace_call_off(struct mount *mount, const struct inode *dir, struct span part)
 {
     scoped_lock(&mount->cache->lock);
@@ -87,7 +106,7 @@ void grace_call_off(struct mount *mount, const struct inode *dir, struct span pa
         return;
     grace->shown = true;
     grace->deadline_ns = deadline(mount);
-    supersede_locked(mount, grace->dir, part, NULL);
+    supersede_locked(mount, grace->dir, part);
     notify_directory(mount, dir);
 }
 
@@ -111,11 +130,18 @@ static bool is_retaken_locked(struct mount *mount, const struct grace *grace)
                       span_of(grace->name, grace->name_len)) != NULL;
 }
 
+static bool is_due(const struct grace *grace, int64_t now_ns)
+{
+    if (grace->until)
+        return kill(grace->until, 0) < 0 && errno == ESRCH;
+    return grace->deadline_ns <= now_ns;
+}
+
 static struct grace *next_due_locked(struct mount *mount, const struct inode *dir, bool all)
 {
     int64_t now = clock_steady_ns();
     struct grace *grace = mount->graces;
-    while (grace && ((dir && grace->dir != dir) || (!all && grace->deadline_ns > now) ||
+    while (grace && ((dir && grace->dir != dir) || (!all && !is_due(grace, now)) ||
                      (!grace->shown && is_retaken_locked(mount, grace))))
         grace = grace->next;
     return grace;
@@ -139,7 +165,7 @@ static void carry_out(struct mount *mount, struct grace *grace)
     if (code < 0) { /* changed elsewhere meanwhile, or the backend is out: it shows again */
         log_warning("grace", "table %s: an item that was renamed away stays: %s",
                     volume_table(grace->volume)->name, err_text(&err, code));
-        supersede_locked(mount, grace->dir, part, NULL);
+        supersede_locked(mount, grace->dir, part);
     }
     cache_moved(mount->cache, grace->dir, part);
     notify_directory(mount, grace->dir); /* its times moved */

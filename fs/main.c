@@ -48,9 +48,20 @@ static void add_options(struct arguments *arguments, const char *text)
     arguments->options = joined;
 }
 
+/* What mount(8) passes to its helpers. */
+static bool is_from_mount(const char *arg)
+{
+    static const char *const words[] = {"-n", "-s", "-v", "-r", "-w"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(arg, words[i]) == 0)
+            return true;
+    return false;
+}
+
 /* 0, or an exit status with everything said (-1: ended well). */
 static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
+    bool helper = strcmp(basename(argv[0]), "mount.itemfs") == 0;
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
@@ -61,10 +72,12 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
             printf("itemfs %s (libfuse %s)\n", ITEMFS_VERSION, fuse_pkgversion());
             return -1;
         }
+        if (strcmp(arg, "-f") == 0 && helper)
+            return -1; /* mount -f: everything but the mount itself */
         if (strcmp(arg, "-f") == 0)
             arguments->foreground = true;
-        else if (strcmp(arg, "-n") == 0 || strcmp(arg, "-s") == 0 || strcmp(arg, "-v") == 0)
-            continue; /* what mount(8) passes to its helpers */
+        else if (is_from_mount(arg))
+            continue;
         else if (strncmp(arg, "-o", 2) == 0 && (arg[2] || i + 1 < argc))
             add_options(arguments, arg[2] ? arg + 2 : argv[++i]);
         else if (arg[0] == '-' && arg[1])

@@ -76,7 +76,8 @@ static int make_scratch(struct mount *mount, fuse_req_t req, struct inode *dir, 
     scratch_place(dir, scratch);
     scratch->name = name;
     scratch->kind = wanted->kind;
-    scratch->mode = wanted->mode & 07777;
+    scratch->mode =
+        wanted->mode & 07777 & ~(wanted->kind == SCRATCH_LINK ? 0 : mount->config->umask);
     scratch->uid = mount->config->allow_other ? context->uid : mount->uid;
     scratch->gid = mount->config->allow_other ? context->gid : mount->gid;
     scratch->mtime_ns = wanted->mtime_ns ? wanted->mtime_ns : clock_now_ns();

@@ -69,6 +69,7 @@ struct grace {
     int64_t ttl;         /* of the item, for the one that takes its place */
     int64_t deadline_ns; /* steady clock */
     bool shown;          /* called off: the item shows again, and nothing is deleted */
+    pid_t until; /* deleted when that process has ended, instead of at a deadline; 0: none */
     struct grace *next;
 };
 
@@ -199,6 +200,8 @@ int place_find(struct mount *, struct inode *dir, struct span name, struct place
 
 /* Remembers that process PID used the item under another spelling, where ALIAS. */
 void spelling_note_locked(struct mount *, const struct inode *item, bool alias, pid_t pid);
+/* Whether PID is an rsync. */
+bool spelling_is_rsync(pid_t pid);
 /* Whether PID's deletion under the listed name means that name alone. */
 bool spelling_only_locked(struct mount *, const struct inode *item, bool alias, pid_t pid);
 
@@ -281,6 +284,8 @@ int content_store(const struct table *, struct key key, struct span file, int64_
 
 #define SAVE_DURABLE 1u
 #define SAVE_FRESH 2u /* an item that was made and never written is saved too */
+#define SAVE_LAST 4u  /* by the last release: nothing, if somebody has opened it for writing since \
+                       */
 
 /*
  * Commits what was written to INODE, if anything was. On refusal the bytes are kept as a draft,
@@ -296,9 +301,10 @@ int edit_empty(struct mount *, struct inode *inode, struct edit **ret_edit, stru
 void save_all(struct mount *);
 /* Records what a write of INODE's content has brought. */
 void save_applied_locked(struct mount *, struct inode *inode, const struct item_meta *meta);
-/* Every other inode of that name is out of date, and so is what the kernel has for it. */
-void supersede_locked(struct mount *, struct inode *dir, struct span part,
-                      const struct inode *except);
+/* The inode of that name is out of date, and so is what the kernel has for it. */
+void supersede_locked(struct mount *, struct inode *dir, struct span part);
+/* The same for ITEM, by this mount's own doing: what has it open keeps it, paths lead elsewhere. */
+void outdate_locked(struct mount *, struct inode *item);
 /* Waits for commits of INODE to end and lets none begin until inode_thaw_locked. */
 void inode_freeze_locked(struct mount *, struct inode *inode);
 void inode_thaw_locked(struct mount *, struct inode *inode);
@@ -326,6 +332,10 @@ void drafts_retry(struct mount *);
 
 int grace_add(struct mount *, struct inode *item, struct err *);
 struct grace *grace_find_locked(struct mount *, const struct inode *dir, struct span part);
+/* The same, deleted when process UNTIL has ended. */
+int grace_add_until(struct mount *, struct inode *item, pid_t until, struct err *);
+/* PART is asked for under another spelling: a deletion that waits for a process is forgotten. */
+void grace_respelled(struct mount *, const struct inode *dir, struct span part);
 /* The place is taken again: forgets it. */
 void grace_cancel(struct mount *, const struct inode *dir, struct span part);
 /* What was to take its place was refused: the item shows again. */

@@ -171,6 +171,8 @@ static void reply_attr(fuse_req_t req, struct mount *mount, struct inode *inode,
 static bool is_gone(struct mount *mount, const struct inode *inode)
 {
     scoped_lock(&mount->cache->lock);
+    if (inode->superseded)
+        return inode->refs <= 1;
     if (inode->edit || inode->refs > 1 || inode->replaced)
         return false;
     return inode->state == INODE_REMOVED ||

@@ -132,13 +132,9 @@ void op_write(fuse_req_t req, fuse_ino_t node, const char *data, size_t size, of
 static void finish_save(fuse_req_t req, struct mount *mount, struct inode *inode, int code,
                         bool rewritten)
 {
-    if (rewritten)
-        notify_content(mount, inode);
     inode_drop(mount, inode);
-    if (code < 0)
+    if (code < 0 || rewritten)
         notify_names_then_reply(mount, req, code);
-    else if (rewritten)
-        notify_pages_then_reply(mount, req, 0);
     else
         fuse_reply_err(req, 0);
 }

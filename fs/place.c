@@ -54,7 +54,7 @@ static enum value_type part_type(const struct inode *dir)
 
 void inode_file_name(const struct inode *inode, struct buf *out)
 {
-    switch (inode->kind) {
+    switch (inode_kind(inode)) {
     case INODE_ITEM:
         name_from_part(part_type(inode->parent), inode_name(inode), KEY_ITEM_SUFFIX, out);
         break;

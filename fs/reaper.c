@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
@@ -39,11 +40,35 @@ static int connection_of(const char *path)
     return found;
 }
 
-/* In the new process: waits for the daemon's end. */
-__attribute__((noreturn)) static void reap(const char *mountpoint, int connection, pid_t daemon)
+#define CONNECTIONS "/sys/fs/fuse/connections"
+
+/*
+ * The file that aborts the connection when "1" is written to it; -1 where it cannot be had. Where
+ * the control filesystem is not mounted, root mounts it in a namespace of its own for a moment.
+ * (Never by umount -f of the path: another daemon may have mounted there since.)
+ */
+static int open_aborter(int connection)
 {
-    char abort_path[64];
-    snprintf(abort_path, sizeof abort_path, "/sys/fs/fuse/connections/%d/abort", connection);
+    char path[64];
+    snprintf(path, sizeof path, CONNECTIONS "/%d/abort", connection);
+    int aborter = open(path, O_WRONLY | O_CLOEXEC);
+    if (aborter >= 0 || errno != ENOENT)
+        return aborter;
+    int home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    if (home < 0 || unshare(CLONE_NEWNS) < 0)
+        return -1;
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+        mount("fusectl", CONNECTIONS, "fusectl", 0, NULL) == 0)
+        aborter = open(path, O_WRONLY | O_CLOEXEC);
+    if (setns(home, CLONE_NEWNS) < 0) /* a namespace of its own would hold the mount */
+        _exit(1);
+    close(home);
+    return aborter;
+}
+
+/* In the new process: waits for the daemon's end. */
+__attribute__((noreturn)) static void reap(int connection, pid_t daemon)
+{
     sigset_t all, death;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -52,13 +77,13 @@ __attribute__((noreturn)) static void reap(const char *mountpoint, int connectio
     prctl(PR_SET_NAME, "itemfs-reaper");
     prctl(PR_SET_PDEATHSIG, SIGUSR1);
     close_range(0, ~0u, 0);
-    int aborter = open(abort_path, O_WRONLY | O_CLOEXEC);
+    int aborter = open_aborter(connection);
     int signal_number = 0;
+    if (aborter < 0)
+        _exit(1);
     if (getppid() == daemon) /* else it is dead already */
         sigwait(&death, &signal_number);
-    bool aborted = aborter >= 0 && write(aborter, "1", 1) == 1;
-    if (!aborted && connection_of(mountpoint) == connection) /* not a new mount on the same point */
-        umount2(mountpoint, MNT_FORCE);
+    (void)!write(aborter, "1", 1);
     _exit(0);
 }
 
@@ -68,7 +93,7 @@ void reaper_start(struct mount *mount)
     pid_t daemon = getpid();
     mount->reaper = fork();
     if (mount->reaper == 0)
-        reap(mount->mountpoint, connection, daemon);
+        reap(connection, daemon);
 }
 
 void reaper_abort(struct mount *mount)

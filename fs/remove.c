@@ -29,6 +29,24 @@ static bool only_a_spelling(struct mount *mount, fuse_req_t req, const struct in
     return spelling_only_locked(mount, item, alias, fuse_req_ctx(req)->pid);
 }
 
+/* rsync deletes the listed name of an item that it may ask for under another one later. */
+static bool waits_for_rsync(fuse_req_t req, const struct inode *item, bool alias)
+{
+    return !alias && volume_table(item->volume)->keys == KEYS_TAGS &&
+           memchr(item->name, '_', item->name_len) && spelling_is_rsync(fuse_req_ctx(req)->pid);
+}
+
+static int remove_later(struct mount *mount, struct inode *inode, pid_t until, struct err *err)
+{
+    keep_for_readers(mount, inode);
+    int code = grace_add_until(mount, inode, until, err);
+    if (code < 0)
+        return code;
+    scoped_lock(&mount->cache->lock);
+    inode_detach(mount->cache, inode, INODE_REMOVED);
+    return 0;
+}
+
 static int remove_item(struct mount *mount, struct inode *inode, struct err *err)
 {
     keep_for_readers(mount, inode);
@@ -84,9 +102,14 @@ int fs_unlink(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
     int code = resolve(mount, dir, name, &inode, &alias, err);
     if (code < 0)
         return code;
-    switch (inode->kind) {
+    switch (inode_kind(inode)) {
     case INODE_ITEM:
-        code = only_a_spelling(mount, req, inode, alias) ? 0 : remove_item(mount, inode, err);
+        if (only_a_spelling(mount, req, inode, alias))
+            code = 0;
+        else if (waits_for_rsync(req, inode, alias))
+            code = remove_later(mount, inode, fuse_req_ctx(req)->pid, err);
+        else
+            code = remove_item(mount, inode, err);
         break;
     case INODE_FILE:
     case INODE_LINK: code = remove_scratch(mount, inode, err); break;
@@ -155,7 +178,7 @@ int fs_rmdir(struct mount *mount, struct inode *dir, struct span name, struct er
     int code = resolve(mount, dir, name, &inode, NULL, err);
     if (code < 0)
         return code;
-    switch (inode->kind) {
+    switch (inode_kind(inode)) {
     case INODE_TABLE: code = remove_table(mount, inode, err); break;
     case INODE_PARTITION: code = remove_partition(mount, inode, err); break;
     case INODE_DIRECTORY: code = remove_scratch(mount, inode, err); break;

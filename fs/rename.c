@@ -137,7 +137,6 @@ static int refuse_rename(struct rename *rename, struct span content, int code, s
 {
     struct mount *mount = rename->mount;
     if (code == -ESTALE || code == -EEXIST) {
-        rename->source->conflicted = true;
         atomic_fetch_add(&mount->conflicts, 1);
         err_clear(err);
         code = err_set(err, ESTALE,
@@ -145,10 +144,12 @@ static int refuse_rename(struct rename *rename, struct span content, int code, s
                        "here",
                        volume_table(rename->dir->volume)->name);
         scoped_lock(&mount->cache->lock);
-        supersede_locked(mount, rename->dir, rename->part, NULL);
+        rename->source->conflicted = true;
+        supersede_locked(mount, rename->dir, rename->part);
     }
     atomic_fetch_add(&mount->refusals, 1);
-    draft_keep(mount, rename->dir, rename->name, content, code, err, rename->pid);
+    if (content.len)
+        draft_keep(mount, rename->dir, rename->name, content, code, err, rename->pid);
     grace_call_off(mount, rename->dir, rename->part);
     return code;
 }
@@ -159,10 +160,13 @@ static int scratch_to_item(struct rename *rename, struct err *err)
     struct inode *source = rename->source;
     if (source->kind != INODE_FILE)
         return err_set(err, EINVAL, "an item is a file");
-    if (source->conflicted) { /* on ESTALE the kernel looks again and retries: nobody has looked */
-        source->conflicted = false;
+    pthread_mutex_lock(&mount->cache->lock);
+    bool again =
+        source->conflicted; /* on ESTALE the kernel looks again by itself: nobody has seen */
+    source->conflicted = false;
+    pthread_mutex_unlock(&mount->cache->lock);
+    if (again)
         return -ESTALE;
-    }
     struct body *body;
     int64_t mtime_ns, ttl;
     int code = current_content(mount, source, &body, &mtime_ns, err);
@@ -221,8 +225,8 @@ static int item_to_item(struct rename *rename, struct err *err)
     }
     if (code == -ESTALE || code == -EEXIST) {
         scoped_lock(&mount->cache->lock);
-        supersede_locked(mount, rename->dir, rename->part, NULL);
-        supersede_locked(mount, old_dir, inode_name(source), NULL);
+        supersede_locked(mount, rename->dir, rename->part);
+        supersede_locked(mount, old_dir, inode_name(source));
         code = rename->flags & RENAME_NOREPLACE ? code : -ESTALE; /* the kernel looks once more */
     }
     key_copy_release(&copy);
@@ -242,7 +246,10 @@ static int item_to_scratch(struct rename *rename, struct err *err)
         free(state);
         return code;
     }
+    pthread_mutex_lock(&mount->cache->lock);
     bool fresh = source->edit && source->edit->fresh;
+    int64_t ttl = source->meta.ttl;
+    pthread_mutex_unlock(&mount->cache->lock);
     struct action action = {.kind = ACTION_SCRATCH_PUT,
                             .table = volume_table(rename->dir->volume),
                             .body = body_span(body)};
@@ -256,7 +263,7 @@ static int item_to_scratch(struct rename *rename, struct err *err)
     scratch->gid = mount->gid;
     scratch->mtime_ns = mtime_ns;
     scratch->ctime_ns = clock_now_ns();
-    scratch->ttl = source->meta.ttl;
+    scratch->ttl = ttl;
     code = backend_write(rename->dir->volume->backend, &action, 1, 0, err);
     if (code == 0 && !fresh)
         code = grace_add(mount, source, err);
@@ -413,6 +420,8 @@ static int rename_file(struct mount *mount, struct inode *source, struct inode *
     }
     if (code == 0 && source->kind == INODE_ITEM) /* what was written so far goes with it */
         code = save(mount, source, 0, NULL, err);
+    if (code == 0 && rename.target && (flags & RENAME_EXCHANGE))
+        code = save(mount, rename.target, SAVE_FRESH, NULL, err);
     if (code == 0) {
         bool other = rename.target && rename.target != source;
         pthread_mutex_lock(&mount->cache->lock);

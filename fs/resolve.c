@@ -427,7 +427,10 @@ int resolve(struct mount *mount, struct inode *dir, struct span name, struct ino
         return code;
     switch (place.kind) {
     case PLACE_TABLE: return resolve_table(mount, name, ret_inode, err);
-    case PLACE_ITEM: return resolve_item(mount, dir, buf_span(&part), ret_inode, err);
+    case PLACE_ITEM:
+        if (place.alias)
+            grace_respelled(mount, dir, buf_span(&part));
+        return resolve_item(mount, dir, buf_span(&part), ret_inode, err);
     case PLACE_CONTROL: return resolve_control(mount, dir, name, ret_inode, err);
     case PLACE_PARTITION:
         code = resolve_partition(mount, dir, buf_span(&part), ret_inode, err);

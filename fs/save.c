@@ -45,7 +45,7 @@ static int read_item(struct mount *mount, struct inode *inode, struct key key, u
         return code;
     pthread_mutex_lock(&mount->cache->lock);
     if (inode->meta.version == version && inode->state == INODE_ATTACHED)
-        supersede_locked(mount, inode->parent, inode_name(inode), NULL);
+        supersede_locked(mount, inode->parent, inode_name(inode));
     pthread_mutex_unlock(&mount->cache->lock);
     struct log_search search = {.version = version, .body = raw};
     buf_clear(raw);
@@ -122,7 +122,7 @@ static size_t edit_max(const struct mount *mount, const struct inode *inode)
 /* Waits until no commit of INODE is under way. */
 static void wait_saved_locked(struct mount *mount, struct inode *inode)
 {
-    while (inode->edit && inode->edit->saving)
+    while (inode->frozen || (inode->edit && inode->edit->saving))
         pthread_cond_wait(&mount->cache->changed, &mount->cache->lock);
 }
 
@@ -170,8 +170,7 @@ int edit_load(struct mount *mount, struct inode *inode, struct edit **ret_edit, 
 
 /* --- Committing --- */
 
-void supersede_locked(struct mount *mount, struct inode *dir, struct span part,
-                      const struct inode *except)
+void supersede_locked(struct mount *mount, struct inode *dir, struct span part)
 {
     struct inode *other = inode_find(mount->cache, dir, CLASS_ITEM, part);
     cleanup(buf_release) struct buf name;
@@ -179,15 +178,19 @@ void supersede_locked(struct mount *mount, struct inode *dir, struct span part,
     const struct table *table = volume_table(dir->volume);
     name_from_part(dir->kind == INODE_PARTITION ? table->sort.type : table->partition.type, part,
                    KEY_ITEM_SUFFIX, &name);
-    if (other && other != except) {
+    if (other) {
         inode_ref(other);
         inode_detach(mount->cache, other, INODE_OUTDATED);
         inode_unref(mount->cache, other);
     }
-    if (other != except || !other) {
-        cache_moved(mount->cache, dir, part);
-        notify_name(mount, dir, buf_span(&name));
-    }
+    cache_moved(mount->cache, dir, part);
+    notify_name(mount, dir, buf_span(&name));
+}
+
+void outdate_locked(struct mount *mount, struct inode *item)
+{
+    supersede_locked(mount, item->parent, inode_name(item));
+    item->superseded = true;
 }
 
 void scratch_action_locked(const struct inode *inode, struct action *ret_action)
@@ -236,14 +239,13 @@ static void saving_ended_locked(struct mount *mount, struct inode *inode)
 void inode_freeze_locked(struct mount *mount, struct inode *inode)
 {
     wait_saved_locked(mount, inode);
-    if (inode->edit)
-        inode->edit->saving = true;
+    inode->frozen = true;
 }
 
 void inode_thaw_locked(struct mount *mount, struct inode *inode)
 {
-    if (inode->edit)
-        saving_ended_locked(mount, inode);
+    inode->frozen = false;
+    pthread_cond_broadcast(&mount->cache->changed);
 }
 
 static int commit_scratch(struct mount *mount, struct inode *inode, unsigned flags, struct err *err)
@@ -255,11 +257,14 @@ static int commit_scratch(struct mount *mount, struct inode *inode, unsigned fla
     pthread_mutex_lock(&mount->cache->lock);
     scratch_action_locked(inode, &action);
     buf_add_span(&name, inode_name(inode));
+    bool outdated = inode->state == INODE_OUTDATED;
     pthread_mutex_unlock(&mount->cache->lock);
     action.scratch.name = buf_span(&name);
     action.body = edit->bytes.len ? buf_span(&edit->bytes) : span_of("", 0);
     action.scratch.mtime_ns = edit->mtime_ns;
     int code = edit->code;
+    if (code == 0 && outdated) /* its place, and perhaps its id, belong to another file now */
+        code = err_set(err, ESTALE, "the file was changed elsewhere since it was opened here");
     if (code == 0)
         code = backend_write(inode->volume->backend, &action, 1, flags & SAVE_DURABLE, err);
     scoped_lock(&mount->cache->lock);
@@ -370,19 +375,16 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     if (code < 0)
         return refuse(mount, inode, code, err);
     atomic_fetch_add_explicit(&mount->saves, 1, memory_order_relaxed);
-    draft_settle(mount, inode, author);
+    if (action.change != CHANGE_NONE) /* an editor that puts the old text back settles nothing */
+        draft_settle(mount, inode, author);
     if (edit->fresh && edit->base)
         grace_cancel(mount, inode->parent, inode_name(inode));
     scoped_lock(&mount->cache->lock);
     bool rewritten = !span_equal(shown, buf_span(&edit->bytes));
-    if (rewritten) {
-        buf_clear(&edit->bytes);
-        buf_add_span(&edit->bytes, shown);
-    }
     save_applied_locked(mount, inode, &action.meta);
     committed_locked(mount, inode);
-    if (inode->state == INODE_OUTDATED)
-        supersede_locked(mount, inode->parent, inode_name(inode), inode);
+    if (rewritten || inode->state == INODE_OUTDATED) /* what is open here stays as it was written */
+        outdate_locked(mount, inode);
     saving_ended_locked(mount, inode);
     if (ret_rewritten)
         *ret_rewritten = rewritten;
@@ -394,7 +396,7 @@ static bool begin_locked(struct mount *mount, struct inode *inode, unsigned flag
 {
     wait_saved_locked(mount, inode);
     struct edit *edit = inode->edit;
-    if (!edit)
+    if (!edit || ((flags & SAVE_LAST) && edit->writers > 0))
         return false;
     bool fresh = edit->fresh && (flags & SAVE_FRESH);
     if (!edit->dirty && !fresh)
@@ -426,8 +428,11 @@ int save(struct mount *mount, struct inode *inode, unsigned flags, bool *ret_rew
             buf_init(&name, SIZE_MAX / 2);
             pthread_mutex_lock(&mount->cache->lock);
             buf_add_span(&name, inode_name(inode));
+            pid_t author = inode->edit->author;
             pthread_mutex_unlock(&mount->cache->lock);
             report_failure(mount, inode->parent, buf_span(&name), "save", code, err);
+            draft_keep(mount, inode->parent, buf_span(&name), buf_span(&inode->edit->bytes), code,
+                       err, author);
         }
         return code;
     }

@@ -135,13 +135,13 @@ static int session_mount(struct mount *mount, struct fuse_args *args, struct err
 {
     mount->session = fuse_session_new(args, &itemfs_ops, sizeof itemfs_ops, mount);
     if (!mount->session)
-        return err_set(err, EINVAL, "the mount options are not right");
+        return err_set(err, EINVAL, "an option is known neither here nor to FUSE");
     if (fuse_set_signal_handlers(mount->session) < 0)
         return err_set(err, EIO, "cannot handle signals");
     if (fuse_session_mount(mount->session, mount->mountpoint) < 0)
         return err_set(err, EPERM,
-                       "cannot mount on %s (is /dev/fuse there, and fusermount3 "
-                       "installed?)",
+                       "cannot mount on %s (the line above says why; without one: is "
+                       "/dev/fuse there, and fusermount3 installed?)",
                        mount->mountpoint);
     return 0;
 }

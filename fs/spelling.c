@@ -8,6 +8,10 @@
  * another spelling, the generator's deletion of the listed one is taken as done: what rsync wants
  * gone is the name, and what the sender has is there.
  *
+ * Where it deletes before it has looked (--delete-before, --delete-during), its deletions of items
+ * with several tags wait until it has ended, and are forgotten when it asks for another spelling
+ * meanwhile (grace.c): the item is there as it was, with its time to live.
+ *
  * Who used what is kept in a table of its own, since the kernel may forget an inode meanwhile: by
  * the item's inode number, open addressing, entries of processes that ended dropped when it grows.
  */
@@ -37,6 +41,14 @@ static pid_t parent_of(pid_t pid, bool *ret_rsync)
         fclose(stat);
     *ret_rsync = strcmp(name, "rsync") == 0;
     return parent;
+}
+
+bool spelling_is_rsync(pid_t pid)
+{
+    bool rsync = false;
+    if (pid != 0)
+        (void)parent_of(pid, &rsync);
+    return rsync;
 }
 
 static struct spelling *slot_of(const struct spellings *spellings, uint64_t item)

@@ -53,6 +53,8 @@ static void name_gone_locked(struct mount *mount, struct span name, bool notify)
     if (inode) {
         inode_ref(inode);
         inode_detach(mount->cache, inode, INODE_OUTDATED);
+        if (notify) /* somebody may stand in it */
+            notify_directory(mount, inode);
         inode_unref(mount->cache, inode);
     }
     if (notify)

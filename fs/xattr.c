@@ -91,7 +91,10 @@ static int get_item(struct mount *mount, struct inode *inode, enum attribute att
         return add_key(mount, inode, out);
     pthread_mutex_lock(&mount->cache->lock);
     struct inode_meta meta = inode->meta;
+    bool stale = inode->superseded && inode->refs <= 1; /* the path leads elsewhere: look again */
     pthread_mutex_unlock(&mount->cache->lock);
+    if (stale)
+        return -ESTALE;
     if (attribute == ATTRIBUTE_TTL) {
         if (meta.ttl <= 0)
             return -ENODATA;
@@ -242,22 +245,10 @@ static int edit_ttl_locked(struct inode *inode, struct edit *edit, int64_t secon
     return buf_error(&edit->bytes);
 }
 
-static int set_item_ttl(struct mount *mount, struct inode *inode, int64_t seconds,
-                        bool *ret_rewritten, struct err *err)
+/* Somebody is writing the item: the TTL goes into what is being written. */
+static int set_edited_ttl(struct mount *mount, struct inode *inode, int64_t seconds,
+                          bool *ret_rewritten, struct err *err)
 {
-    const struct table *table = volume_table(inode->volume);
-    if (!table->ttl_attribute)
-        return err_set(err, EOPNOTSUPP, "table %s has no TTL attribute", table->name);
-    if (table->format == FORMAT_TYPED)
-        return err_set(err, EOPNOTSUPP, "table %s shows typed text: set the TTL there",
-                       table->name);
-    pthread_mutex_lock(&mount->cache->lock);
-    bool same = inode->meta.ttl == seconds && !(inode->edit && inode->edit->dirty);
-    while (!same && inode->storing)
-        pthread_cond_wait(&mount->cache->changed, &mount->cache->lock);
-    pthread_mutex_unlock(&mount->cache->lock);
-    if (same)
-        return 0;
     struct edit *edit;
     int code = edit_load(mount, inode, &edit, err);
     if (code < 0)
@@ -273,9 +264,81 @@ static int set_item_ttl(struct mount *mount, struct inode *inode, int64_t second
         err_clear(err); /* save has reported it */
     }
     *ret_rewritten = code == 0;
+    return code;
+}
+
+/* Nobody is: the stored item is rewritten, and a new inode shows it, so that nobody reads the one
+ * half before and the other half after. */
+static int set_stored_ttl(struct mount *mount, struct inode *inode, int64_t seconds,
+                          struct err *err)
+{
+    struct body *body;
+    struct key_copy copy;
+    cleanup(buf_release) struct buf out;
+    buf_init(&out, SIZE_MAX / 2);
+    int code = inode_load(mount, inode, &body, err);
+    if (code < 0)
+        return code;
+    pthread_mutex_lock(&mount->cache->lock);
+    struct inode_meta meta = inode->meta;
+    code = key_copy_locked(inode, &copy);
+    pthread_mutex_unlock(&mount->cache->lock);
+    const struct table *table = volume_table(inode->volume);
+    struct span bytes = body_span(body);
+    struct item_facts facts;
+    if (code == 0)
+        code = item_examine(table, copy.key, bytes, &facts, NULL, err);
+    if (code == 0 && (facts.is_object || facts.is_empty)) {
+        code = item_set_ttl(table, bytes, seconds, &out, err);
+        bytes = buf_span(&out);
+    }
+    struct action action = {.kind = ACTION_PUT,
+                            .table = table,
+                            .key = copy.key,
+                            .condition = {COND_VERSION, meta.version},
+                            .body = bytes,
+                            .mtime_ns = meta.mtime_ns, /* as with any attribute, the ctime moves */
+                            .ttl = seconds};
+    if (code == 0)
+        code = buf_error(&out);
+    if (code == 0)
+        code = backend_write(inode->volume->backend, &action, 1, 0, err);
+    key_copy_release(&copy);
+    body_unref(body);
     scoped_lock(&mount->cache->lock);
-    if (inode->edit && inode->edit->writers == 0 && !inode->edit->saving)
-        inode_edit_drop(inode);
+    if ((code == 0 || code == -ESTALE) && inode->state == INODE_ATTACHED)
+        outdate_locked(mount, inode);
+    return code;
+}
+
+static int set_item_ttl(struct mount *mount, struct inode *inode, int64_t seconds,
+                        bool *ret_rewritten, struct err *err)
+{
+    const struct table *table = volume_table(inode->volume);
+    if (!table->ttl_attribute)
+        return err_set(err, EOPNOTSUPP, "table %s has no TTL attribute", table->name);
+    if (table->format == FORMAT_TYPED)
+        return err_set(err, EOPNOTSUPP, "table %s shows typed text: set the TTL there",
+                       table->name);
+    pthread_mutex_lock(&mount->cache->lock);
+    bool written = inode->edit && inode->edit->writers > 0;
+    bool same = inode->meta.ttl == seconds && !(inode->edit && inode->edit->dirty);
+    bool stale = inode->state == INODE_OUTDATED && !written;
+    if (written)
+        inode->edit->writers++; /* nobody drops the edit meanwhile */
+    pthread_mutex_unlock(&mount->cache->lock);
+    int code = 0;
+    if (stale)
+        code = -ESTALE;
+    else if (!same && written)
+        code = set_edited_ttl(mount, inode, seconds, ret_rewritten, err);
+    else if (!same)
+        code = set_stored_ttl(mount, inode, seconds, err);
+    if (written) {
+        scoped_lock(&mount->cache->lock);
+        if (--inode->edit->writers == 0 && !inode->edit->saving)
+            inode_edit_drop(inode);
+    }
     return code;
 }
 
@@ -330,6 +393,8 @@ int fs_xattr_set(struct mount *mount, struct inode *inode, struct span name, str
         int code = parse_ttl(value, &seconds, err);
         if (code < 0)
             return code;
+        if (inode->kind == INODE_ITEM && seconds <= clock_now_s())
+            return err_set(err, EINVAL, "a TTL in the past would remove the item at once: rm does");
         if ((flags & XATTR_CREATE) && inode->meta.ttl > 0)
             return -EEXIST;
         if ((flags & XATTR_REPLACE) && inode->meta.ttl <= 0)

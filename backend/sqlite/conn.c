@@ -177,10 +177,9 @@ int conn_step(struct conn *conn, sqlite3_stmt *statement, struct err *err)
     }
     if (rc == SQLITE_ROW)
         return 1;
-    int code =
-        rc == SQLITE_DONE
-            ? 0
-            : conn_fail(conn, rc, err, sqlite3_stmt_readonly(statement) ? "reading" : "writing");
+    bool reads =
+        sqlite3_stmt_readonly(statement) && rc != SQLITE_FULL; /* COMMIT counts as reading */
+    int code = rc == SQLITE_DONE ? 0 : conn_fail(conn, rc, err, reads ? "reading" : "writing");
     sqlite3_reset(statement);
     return code;
 }

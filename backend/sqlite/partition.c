@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How many items each partition of a sorted table holds, expired ones included until swept. */
+/* How many items and scratch files each partition of a sorted table holds, expired items included
+ * until swept. A partition exists as long as it holds anything. */
 #include <errno.h>
 
 #include "backend/sqlite/store.h"
@@ -33,12 +34,20 @@ int partition_count(struct store *store, const struct table *table, struct span 
     return code ? code : run(store, STATEMENT_PARTITION_PRUNE, table, partition, 0, err);
 }
 
-int partition_moved(struct store *store, const struct table *table, struct span partition,
-                    int64_t now_ns, struct err *err)
+int partition_count_scratch(struct store *store, const struct table *table, struct span partition,
+                            int change, int64_t now_ns, struct err *err)
 {
+    sqlite3_stmt *statement;
     if (partition.len == 0)
         return 0;
-    return run(store, STATEMENT_PARTITION_MOVED, table, partition, now_ns, err);
+    int code = conn_statement(store->writer, STATEMENT_PARTITION_SCRATCH, &statement, err);
+    if (code)
+        return code;
+    sqlite3_bind_int64(statement, 4, change);
+    code = run(store, STATEMENT_PARTITION_SCRATCH, table, partition, now_ns, err);
+    if (code == 0 && change < 0)
+        code = run(store, STATEMENT_PARTITION_PRUNE, table, partition, 0, err);
+    return code;
 }
 
 int store_partitions(struct backend *backend, const struct table *table, struct span after,
@@ -60,7 +69,8 @@ int store_partitions(struct backend *backend, const struct table *table, struct 
     sqlite3_bind_int64(rows, 3, clock_now_s());
     sqlite3_bind_int64(rows, 4, limit ? (int64_t)limit : -1);
     while ((code = conn_step(reader, rows, err)) > 0) {
-        struct partition_info info = {.items = (uint64_t)sqlite3_column_int64(rows, 1),
+        int64_t items = sqlite3_column_int64(rows, 1);
+        struct partition_info info = {.items = items > 0 ? (uint64_t)items : 0,
                                       .changed_ns = sqlite3_column_int64(rows, 2)};
         code = column_part(rows, 0, table->partition.type, &number, &info.partition);
         if (code)
@@ -91,9 +101,10 @@ int store_partition(struct backend *backend, const struct table *table, struct s
     if (code < 0)
         return code;
     int64_t items = code ? sqlite3_column_int64(row, 0) : 0;
-    if (items <= 0)
+    int64_t scratch = code ? sqlite3_column_int64(row, 2) : 0;
+    if (items <= 0 && scratch <= 0)
         return err_set(err, ENOENT, "table %s has no such partition", table->name);
-    *ret_items = (uint64_t)items;
+    *ret_items = items > 0 ? (uint64_t)items : 0;
     *ret_changed_ns = sqlite3_column_int64(row, 1);
     return 0;
 }

@@ -45,7 +45,7 @@ static const char schema_sql[] =
 
     "CREATE TABLE partition("
     " table_id INTEGER NOT NULL, pk NOT NULL,"
-    " items INTEGER NOT NULL, changed INTEGER NOT NULL,"
+    " items INTEGER NOT NULL, scratch INTEGER NOT NULL, changed INTEGER NOT NULL,"
     " PRIMARY KEY(table_id, pk)) WITHOUT ROWID;"
 
     "CREATE TABLE entry("

@@ -138,7 +138,8 @@ static int announce(struct store *store, const struct table *table, const struct
     if (code || change == CHANGE_MODIFY)
         return code;
     if (scratch->parent == 0)
-        return partition_moved(store, table, scratch->partition, now_ns, err);
+        return partition_count_scratch(store, table, scratch->partition,
+                                       change == CHANGE_INSERT ? 1 : -1, now_ns, err);
     code = conn_statement(store->writer, STATEMENT_SCRATCH_MOVED, &statement, err);
     if (code)
         return code;

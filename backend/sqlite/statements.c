@@ -96,15 +96,17 @@ const char *const statement_sql[STATEMENT_COUNT] = {
                                " WHERE index_id = ?1 AND ipk = ?2 AND isk = ?3 AND pk = ?4"
                                " AND sk = ?5",
     [STATEMENT_PARTITION_ADD] =
-        "INSERT INTO partition(table_id, pk, items, changed) VALUES(?1, ?2, 1, ?3)"
+        "INSERT INTO partition(table_id, pk, items, scratch, changed) VALUES(?1, ?2, 1, 0, ?3)"
         " ON CONFLICT DO UPDATE SET items = items + 1, changed = max(changed, excluded.changed)",
     [STATEMENT_PARTITION_REMOVE] = "UPDATE partition"
                                    " SET items = items - 1, changed = max(changed, ?3)"
                                    " WHERE table_id = ?1 AND pk = ?2",
     [STATEMENT_PARTITION_PRUNE] =
-        "DELETE FROM partition WHERE table_id = ?1 AND pk = ?2 AND items <= 0",
-    [STATEMENT_PARTITION_MOVED] =
-        "UPDATE partition SET changed = max(changed, ?3) WHERE table_id = ?1 AND pk = ?2",
+        "DELETE FROM partition WHERE table_id = ?1 AND pk = ?2 AND items <= 0 AND scratch <= 0",
+    [STATEMENT_PARTITION_SCRATCH] =
+        "INSERT INTO partition(table_id, pk, items, scratch, changed) VALUES(?1, ?2, 0, ?4, ?3)"
+        " ON CONFLICT DO UPDATE SET scratch = scratch + excluded.scratch,"
+        " changed = max(changed, excluded.changed)",
     [STATEMENT_CHANGE_INSERT] =
         "INSERT INTO change(table_id, kind, pk, sk, change, time, origin, streamed, expired, old,"
         " new, old_ttl, new_ttl, scratch_parent, scratch_name)"
@@ -129,10 +131,12 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " WHERE expires <= ?3 AND table_id = ?1 GROUP BY pk)"
         " SELECT partition.pk, partition.items - coalesce(gone.items, 0) AS live, changed"
         " FROM partition LEFT JOIN gone ON gone.pk = partition.pk"
-        " WHERE table_id = ?1 AND partition.pk > ?2 AND live > 0 ORDER BY partition.pk LIMIT ?4",
-    [STATEMENT_PARTITION_GET] = "SELECT items - (SELECT count(*) FROM item INDEXED BY item_expires"
-                                " WHERE expires <= ?3 AND table_id = ?1 AND pk = ?2), changed"
-                                " FROM partition WHERE table_id = ?1 AND pk = ?2",
+        " WHERE table_id = ?1 AND partition.pk > ?2 AND (live > 0 OR scratch > 0) ORDER BY "
+        "partition.pk LIMIT ?4",
+    [STATEMENT_PARTITION_GET] =
+        "SELECT items - (SELECT count(*) FROM item INDEXED BY item_expires"
+        " WHERE expires <= ?3 AND table_id = ?1 AND pk = ?2), changed, scratch"
+        " FROM partition WHERE table_id = ?1 AND pk = ?2",
 
     [STATEMENT_SCRATCH_INSERT] =
         "INSERT INTO scratch(table_id, partition, parent, name, kind, mode, uid, gid, mtime, ctime,"

@@ -220,8 +220,8 @@ int entries_move(struct store *store, const struct known_table *known, struct ke
 /* partition.c */
 int partition_count(struct store *store, const struct table *table, struct span partition,
                     int change, int64_t now_ns, struct err *err);
-int partition_moved(struct store *store, const struct table *table, struct span partition,
-                    int64_t now_ns, struct err *err);
+int partition_count_scratch(struct store *store, const struct table *table, struct span partition,
+                            int change, int64_t now_ns, struct err *err);
 
 /* log.c. own, sequence of ENTRY are ignored; TABLE may be NULL. */
 int log_append(struct store *store, const struct table *table, const struct log_entry *entry,

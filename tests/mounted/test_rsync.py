@@ -4,7 +4,7 @@
 import os
 import unittest
 
-from harness import MountedTest
+from harness import MountedTest, wait_for
 
 
 class RsyncOut(MountedTest):
@@ -238,6 +238,24 @@ class RsyncTagKeys(MountedTest):
 
     def test_delete_with_delayed_updates(self):
         self.check("--delete", "--delay-updates")
+
+    def test_what_is_not_sent_again_is_not_lost(self):
+        self.rsync()
+        os.setxattr(self.path("roles_users.json"), "user.itemfs.ttl", b"4102444800")
+        for option in ("--max-size=1", "--existing", "--delete-before", "--delete-during"):
+            with self.subTest(option):
+                self.rsync("--delete", option)
+                self.assertEqual(["roles_users.json"], self.names())
+                self.assertEqual(b"4102444800",
+                                 os.getxattr(self.path("roles_users.json"), "user.itemfs.ttl"))
+
+    def test_deletion_of_what_the_sender_has_not(self):
+        self.rsync()
+        self.write("gone_away.json", "{}")
+        self.rsync("--delete")
+        self.assertEqual(["roles_users.json"], self.names())
+        wait_for("the deletion in the store",
+                 lambda: self.store.body(self.table, "away_gone") is None)
 
     def test_delete_inplace(self):
         self.check("--delete", "--inplace")
