@@ -133,11 +133,19 @@ char *path_below(const char *directory, const char *name)
     return path;
 }
 
+static bool is_quote(char c)
+{
+    return c == '"' || c == '\'';
+}
+
 static int put_text(const struct setting *setting, char **field, const char *text,
-                    const char *directory)
+                    const char *directory, struct err *err)
 {
     char *copy;
 
+    if (setting->form == FORM_PATH && (is_quote(text[0]) || is_quote(text[strlen(text) - 1])))
+        return err_set(err, EINVAL, "%s has a quote at an end; values are written without quotes",
+                       text);
     if (setting->form == FORM_ATTRIBUTE && strcmp(text, "none") == 0) {
         free(*field);
         *field = NULL;
@@ -178,7 +186,7 @@ static int setting_put(const struct setting *setting, void *field, const char *t
     case FORM_WORD_BOOL: return put_word(setting, field, text, err);
     case FORM_TEXT:
     case FORM_PATH:
-    case FORM_ATTRIBUTE: return put_text(setting, field, text, directory);
+    case FORM_ATTRIBUTE: return put_text(setting, field, text, directory, err);
     }
     return -EINVAL;
 }

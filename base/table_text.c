@@ -64,6 +64,9 @@ int index_parse(struct span text, struct index *ret_index, struct err *err)
         sort = span_of(comma + 1, (size_t)(text.data + text.len - comma - 1));
         partition.len = (size_t)(comma - partition.data);
     }
+    if (sort.len && memchr(sort.data, ',', sort.len))
+        return err_set(err, EINVAL, "\"%.*s\": an index has at most two attributes, PK and SK",
+                       (int)text.len, text.data);
     struct index index = {0};
     int error = copy_name(name, &index.name, err);
     error = error ? error : key_attribute_parse(partition, &index.partition, err);

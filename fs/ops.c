@@ -173,6 +173,8 @@ static bool is_gone(struct mount *mount, const struct inode *inode)
     scoped_lock(&mount->cache->lock);
     if (inode->superseded)
         return inode->refs <= 1;
+    if (inode->state == INODE_ATTACHED)
+        return inode_expired(inode) && !(inode->edit && (inode->edit->dirty || inode->edit->fresh));
     if (inode->edit || inode->refs > 1 || inode->replaced)
         return false;
     return inode->state == INODE_REMOVED ||

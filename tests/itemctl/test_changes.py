@@ -78,11 +78,13 @@ class Drafts(CtlTest):
     def setUp(self):
         super().setUp()
         self.out("create", "t")
+        self.add(("t", "a.json", "line 1, column 2: \x1b[31m", b'{"x": \x1b[2J\n\xff\0\n'),
+                 ("t", "p/b.json", "too large", b"b"), ("u", "a.json", "conflict", b"old"),
+                 ("u", "a.json", "conflict again", b"new"))
+
+    def add(self, *drafts):
         with contextlib.closing(sqlite3.connect(self.store)) as db, db:
-            for table, path, reason, body in (
-                    ("t", "a.json", "line 1, column 2: \x1b[31m", b'{"x": \x1b[2J\n\xff\0\n'),
-                    ("t", "p/b.json", "too large", b"b"), ("u", "a.json", "conflict", b"old"),
-                    ("u", "a.json", "conflict again", b"new")):
+            for table, path, reason, body in drafts:
                 db.execute("INSERT INTO draft(table_name, path, code, reason, time, size, body)"
                            " VALUES(?, ?, ?, ?, ?, ?, ?)",
                            (table, path, 22, reason, 1_700_000_000_000_000_001, len(body), body))
@@ -118,6 +120,20 @@ class Drafts(CtlTest):
         self.error(ABSENT, "drafts", "--delete", "t", "p/b.json")
         self.error(USAGE, "drafts", "--delete", "t")
         self.assertEqual(2, json.loads(self.out("status"))["Backends"][0]["DraftCount"])
+
+    def test_paths_are_exact(self):
+        """Further drafts of a file have numbers, as a mount gives them."""
+        names = ["x.json", "x.json.2", "x.json.3"]
+        self.add(*(("v", name, "conflict", name.encode()) for name in names))
+        for name in names:
+            self.assertEqual(name, self.out("drafts", "v", name))
+        self.out("drafts", "--delete", "v", "x.json.2")
+        self.error(ABSENT, "drafts", "v", "x.json.2")
+        self.out("drafts", "--delete", "v", "x.json")
+        for name in ("x.json", "x.jso", "x"):
+            self.error(ABSENT, "drafts", "v", name)
+            self.error(ABSENT, "drafts", "--delete", "v", name)
+        self.assertEqual(["x.json.3"], [draft["Path"] for draft in self.drafts("v")])
 
 
 if __name__ == "__main__":

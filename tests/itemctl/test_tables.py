@@ -16,6 +16,7 @@ class Arguments(CtlTest):
         self.assertIn("usage: itemctl [-s SOURCE] [--json] COMMAND", self.out("--help"))
         self.assertIn("usage: itemctl [-s SOURCE] [--json] get TABLE -k KEY", self.out("get", "--help"))
         self.assertEqual(self.out("get", "-h"), self.out("--help", "get"))
+        self.assertEqual("usage: itemctl [-s SOURCE] [--json] tables", self.lines("tables", "-h")[0])
         self.assertRegex(self.out("--version"), r"^itemctl \d+\.\d+\.\d+\n$")
         self.assertIn("ttl", self.out("--help"))
 
@@ -127,7 +128,9 @@ class Sources(CtlTest):
             in_use.execute("SELECT * FROM item").fetchall()
             done = run("get", "t", "-k", "a")
             self.assertEqual((0, typed(key={"S": "a"}) + "\n"), (done.returncode, done.stdout), done)
-            self.assertEqual(FAILED, run("delete", "t", "-k", "a").returncode)
+            done = run("delete", "t", "-k", "a")
+            self.assertEqual((FAILED, f"itemctl: {self.store} can only be read\n"),
+                             (done.returncode, done.stderr))
         self.assertEqual(1, self.count("t"))
 
 
@@ -177,6 +180,8 @@ class Tables(CtlTest):
                           ("u", "--index", "i:a", "--index", "i:b")):
             with self.subTest(arguments):
                 self.error(USAGE, "create", *arguments)
+        self.assertEqual('--index i:a,b,c: "i:a,b,c": an index has at most two attributes, PK and SK',
+                         self.error(USAGE, "create", "u", "--index", "i:a,b,c"))
         self.assertEqual("table t already exists", self.error(CONDITION, "create", "t"))
         self.assertEqual({"TableNames": ["t"]}, json.loads(self.out("tables")))
 

@@ -156,6 +156,10 @@ static void bad_values(void)
     }
     check_error("[backend a]\ntype = mysql\n",
                 "m.conf:2: type: \"mysql\" is not known here; known: sqlite");
+    check_error("[backend a]\npath = \"a.db\"\n", "m.conf:2: path: \"a.db\" has a quote at an end; "
+                                                  "values are written without quotes");
+    check_error("[mount]\nstate_dir = s'\n", "m.conf:2: state_dir: s' has a quote at an end; "
+                                             "values are written without quotes");
     check_error("[table t]\nkeys = tag\n",
                 "m.conf:2: keys: \"tag\" is not known here; known: plain, tags");
 }

@@ -129,8 +129,9 @@ static void test_spellings_refused(void)
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         check_refused(VALUE_N, span_text(numbers[i][0]), ".json", numbers[i][1]);
-    static const char *const binaries[] = {
-        "Zg==.json", "Z.json", "Zh.json", "+/8.json", "a b.json", "aa~" HEX32 ".json", "%41.json"};
+    static const char *const binaries[] = {"Zg==.json", "Z.json",   "Zh.json",
+                                           "+/8.json",  "a b.json", ("aa~" HEX32 ".json"),
+                                           "%41.json"};
     for (size_t i = 0; i < sizeof binaries / sizeof binaries[0]; i++)
         check_refused(VALUE_B, span_text(binaries[i]), ".json", "base64url");
 }

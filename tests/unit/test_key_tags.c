@@ -179,11 +179,11 @@ static void test_strict(void)
 
 static void shuffle(char tags[][8], size_t count)
 {
-    for (size_t i = count - 1; i > 0; i--) {
+    for (size_t left = count; left > 1; left--) {
         char swap[8];
-        size_t other = (size_t)rand() % (i + 1);
-        memcpy(swap, tags[i], 8);
-        memcpy(tags[i], tags[other], 8);
+        size_t other = (size_t)rand() % left;
+        memcpy(swap, tags[left - 1], 8);
+        memcpy(tags[left - 1], tags[other], 8);
         memcpy(tags[other], swap, 8);
     }
 }

@@ -70,12 +70,16 @@ static void test_index_parse(void)
     check_text(span_text(index.sort.name), "b");
     check_int(index.sort.type, VALUE_N);
     index_release(&index);
-    static const char *const bad[] = {"", "i", "i:", ":a", "i:a:X", "i:a,", "i:,b", "i:a,b:Q"};
+    static const char *const bad[] = {"",     "i",    "i:",      ":a",      "i:a:X",
+                                      "i:a,", "i:,b", "i:a,b:Q", "i:a,b:N,"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err err = {""};
         if (index_parse(span_text(bad[i]), &index, &err) != -EINVAL || err.text[0] == '\0')
             check_fail("%s is taken", bad[i]);
     }
+    struct err err = {""};
+    check_int(index_parse(span_text("i:a,b,c"), &index, &err), -EINVAL);
+    check_text(span_text(err.text), "\"i:a,b,c\": an index has at most two attributes, PK and SK");
 }
 
 /* A table "t" with the key NAME[:TYPE] and indexes of one text each, NULL for none. */

@@ -80,7 +80,8 @@ static int list_drafts(struct ctl *ctl, struct span table)
 
 /* ---- one draft ---- */
 
-/* The newest draft of a path. */
+/* The draft with exactly this path; a mount numbers the paths of a file's further drafts, so that
+ * two have the same one only where two mounts made them at once: then the newest. */
 struct draft_search {
     struct span path;
     uint64_t id; /* 0: none */

@@ -70,11 +70,17 @@ static enum exit_status status_of(int r)
     }
 }
 
+static void print_usage(FILE *file, const struct command *command)
+{
+    fprintf(file, "usage: itemctl [-s SOURCE] [--json] %s%s%s\n", command->name,
+            *command->usage ? " " : "", command->usage);
+}
+
 static void print_help(const struct command *command)
 {
     if (command) {
-        printf("usage: itemctl [-s SOURCE] [--json] %s %s\n\n%s.\n", command->name, command->usage,
-               command->summary);
+        print_usage(stdout, command);
+        printf("\n%s.\n", command->summary);
         return;
     }
     puts("usage: itemctl [-s SOURCE] [--json] COMMAND ...\n\n"
@@ -101,11 +107,24 @@ static const char *find_source(const struct arguments *arguments)
     return NULL;
 }
 
+/* The store that keeps a command from writing; NULL: none, the reason is another one. */
+static const char *read_only_store(const struct config *config)
+{
+    for (size_t i = 0; i < config->backend_count; i++) {
+        const char *path = config->backends[i].path;
+
+        if (access(path, R_OK) == 0 && access(path, W_OK) < 0)
+            return path;
+    }
+    return NULL;
+}
+
 /* A source that cannot be opened is a failure whatever the reason: "nothing there" is for tables
  * and items only, so that a script never takes a missing store for a missing item. */
 static int open_source(struct ctl *ctl)
 {
     bool create = ctl->command->access == COMMAND_CREATES;
+    const char *read_only = NULL;
     int r;
 
     ctl->source_name = find_source(ctl->arguments);
@@ -121,6 +140,12 @@ static int open_source(struct ctl *ctl)
         err_clear(&ctl->err);
         ctl->config->read_only = true;
         r = source_open(ctl->config, false, &ctl->source, &ctl->err);
+    } else if (r == -EACCES || r == -EROFS) {
+        read_only = read_only_store(ctl->config);
+    }
+    if (read_only) {
+        err_clear(&ctl->err); /* the store's advice is for mounts */
+        return ctl_fail(ctl, STATUS_FAILED, "%s can only be read", read_only);
     }
     return r < 0 ? ctl_fail(ctl, STATUS_FAILED, "%s", err_text(&ctl->err, r)) : 0;
 }
@@ -147,8 +172,7 @@ static enum exit_status report(const struct ctl *ctl, const struct command *comm
     output_discard();
     fprintf(stderr, "itemctl: %s\n", ctl->err.text);
     if (r == STATUS_USAGE && command)
-        fprintf(stderr, "usage: itemctl [-s SOURCE] [--json] %s %s\n", command->name,
-                command->usage);
+        print_usage(stderr, command);
     else if (r == STATUS_USAGE)
         fputs("usage: itemctl [-s SOURCE] [--json] COMMAND ..., see itemctl --help\n", stderr);
     return status_of(r);
