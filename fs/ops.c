@@ -173,9 +173,10 @@ static bool is_gone(struct mount *mount, const struct inode *inode)
     scoped_lock(&mount->cache->lock);
     if (inode->superseded)
         return inode->refs <= 1;
-    if (inode->state == INODE_ATTACHED)
-        return inode_expired(inode) && !(inode->edit && (inode->edit->dirty || inode->edit->fresh));
-    if (inode->edit || inode->refs > 1 || inode->replaced)
+    const struct edit *edit = inode->edit;
+    if (inode->state == INODE_ATTACHED && edit) /* written, and its release is still to come */
+        return inode_expired(inode) && !edit->dirty && !edit->fresh;
+    if (edit || inode->refs > 1 || inode->replaced)
         return false;
     return inode->state == INODE_REMOVED ||
            (inode->state == INODE_ATTACHED && inode_expired(inode));
