@@ -104,7 +104,11 @@ struct cache *cache_new(uint64_t budget)
     struct cache *cache = calloc(1, sizeof *cache);
     if (!cache)
         return NULL;
-    pthread_mutex_init(&cache->lock, NULL);
+    pthread_mutexattr_t adaptive; /* held for so short that waiting awake is cheaper */
+    pthread_mutexattr_init(&adaptive);
+    pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&cache->lock, &adaptive);
+    pthread_mutexattr_destroy(&adaptive);
     pthread_cond_init(&cache->changed, NULL);
     cache->buckets = BUCKETS_FIRST;
     cache->body_budget = budget;

@@ -6,9 +6,9 @@
  * order, so the first come after the first page; what is created behind the place reached is not in
  * the listing.
  *
- * A page brings names, attributes and bodies together. Bodies of what was listed are handed to the
- * kernel's page cache when the next request shows that the kernel has taken the entries in: the
- * first `grep -r` after `ls` then reads nothing from here (facts: fuse.md 5).
+ * A page brings names, attributes and bodies together. When the listing has come to its end, the
+ * bodies of what was listed are handed to the kernel's page cache: the first `grep -r` after `ls`
+ * then reads nothing from here.
  */
 #include "fs/mount.h"
 
@@ -40,14 +40,14 @@ struct listing {
     struct inode *dir; /* a reference */
     enum stage stage;
     struct buf names;
-    struct buf
-        entries; /* size_t[]: where each name begins in `names`; it ends where the next begins */
+    struct buf entries; /* size_t[]: where each name begins in `names`; NUL ends it */
     size_t page_first;  /* index of the first entry that has a detail */
     struct buf details; /* struct detail[] */
     struct buf page;
     struct buf after; /* key part that the next page starts behind */
     uint64_t stamp;
     struct buf offered; /* struct offered[] */
+    uint64_t offered_bytes;
     uint64_t prefill_left;
 };
 
@@ -60,7 +60,7 @@ static struct span entry_name(const struct listing *listing, size_t index)
 {
     const size_t *starts = (const size_t *)(const void *)listing->entries.data;
     size_t end = index + 1 < entry_count(listing) ? starts[index + 1] : listing->names.len;
-    return span_of(listing->names.data + starts[index], end - starts[index]);
+    return span_of(listing->names.data + starts[index], end - starts[index] - 1);
 }
 
 int listing_open(struct mount *mount, struct inode *dir, struct listing **ret_listing,
@@ -96,6 +96,7 @@ static void hand_over(struct listing *listing)
         body_unref(offered[i].body);
     }
     buf_clear(&listing->offered);
+    listing->offered_bytes = 0;
 }
 
 void listing_free(struct mount *mount, struct listing *listing)
@@ -131,6 +132,7 @@ static int add_entry(struct listing *listing, struct span name, const struct det
 {
     size_t start = listing->names.len;
     buf_add_span(&listing->names, name);
+    buf_add_char(&listing->names, '\0');
     buf_add(&listing->entries, &start, sizeof start);
     buf_add(&listing->details, detail, sizeof *detail);
     if (buf_error(&listing->names) || buf_error(&listing->entries) || buf_error(&listing->details))
@@ -375,21 +377,12 @@ static struct inode *adopt_detail_locked(struct listing *listing, const struct d
     return NULL;
 }
 
-/* The inode of entry INDEX with a reference: from the page, else by its name. NULL: gone since. */
-static struct inode *entry_inode(struct listing *listing, size_t index)
+/* What the page knows of entry INDEX; NULL where it is of an earlier page. */
+static const struct detail *detail_at(const struct listing *listing, size_t index)
 {
-    struct mount *mount = listing->mount;
-    struct inode *inode = NULL;
-    if (index >= listing->page_first) {
-        const struct detail *detail = (const struct detail *)(const void *)listing->details.data +
-                                      index - listing->page_first;
-        scoped_lock(&mount->cache->lock);
-        inode = adopt_detail_locked(listing, detail);
-        if (inode)
-            return inode_ref(inode);
-    }
-    (void)resolve(mount, listing->dir, entry_name(listing, index), &inode, NULL, NULL);
-    return inode;
+    if (index < listing->page_first)
+        return NULL;
+    return (const struct detail *)(const void *)listing->details.data + index - listing->page_first;
 }
 
 /* Its pages are filled once the kernel knows the inode. */
@@ -398,7 +391,8 @@ static void offer_locked(struct listing *listing, struct inode *inode)
     struct body *body = inode->body;
     uint64_t cost = body ? (body->len + 4095) & ~UINT64_C(4095) : 0;
     if (inode->kind != INODE_ITEM || !body || body->len == 0 || body->len > STORE_SIZE_MAX ||
-        inode->lookups != 1 || inode->edit || cost > listing->prefill_left)
+        inode->lookups != 1 || inode->edit || cost > listing->prefill_left ||
+        listing->offered_bytes + body->len > listing->mount->config->cache_size)
         return;
     struct offered offered = {inode, body};
     buf_add(&listing->offered, &offered, sizeof offered);
@@ -407,24 +401,20 @@ static void offer_locked(struct listing *listing, struct inode *inode)
     inode_ref(inode);
     body_ref(body);
     listing->prefill_left -= cost;
+    listing->offered_bytes += body->len;
 }
 
 /* Appends one entry unless it does not fit; false when it did not. */
-static bool emit(struct listing *listing, fuse_req_t req, size_t index, struct inode *inode,
-                 size_t size, bool plus, struct buf *out)
+static bool emit_locked(struct listing *listing, fuse_req_t req, size_t index, struct inode *inode,
+                        size_t size, bool plus, struct buf *out)
 {
-    struct mount *mount = listing->mount;
-    struct span file_name = entry_name(listing, index);
-    cleanup_free char *name = strndup(file_name.data, file_name.len);
-    if (!name)
-        return false;
+    const char *name = entry_name(listing, index).data;
     bool dot = index < 2;
     struct fuse_entry_param entry = {0};
-    scoped_lock(&mount->cache->lock);
     if (dot || !plus)
-        attr_fill_locked(mount, inode, &entry.attr, &entry.attr_timeout);
+        attr_fill_locked(listing->mount, inode, &entry.attr, &entry.attr_timeout);
     else
-        entry_fill_locked(mount, inode, false, &entry);
+        entry_fill_locked(listing->mount, inode, false, &entry);
     if (S_ISDIR(entry.attr.st_mode)) /* its times may have moved since the page was fetched */
         entry.attr_timeout = 0;
     size_t room = size - out->len, used;
@@ -445,10 +435,60 @@ static bool emit(struct listing *listing, fuse_req_t req, size_t index, struct i
     return true;
 }
 
+/* The same for an inode that may be new and needed by nobody. */
+static bool emit_once_locked(struct listing *listing, fuse_req_t req, size_t index,
+                             struct inode *inode, size_t size, bool plus, struct buf *out)
+{
+    inode_ref(inode);
+    bool fits = emit_locked(listing, req, index, inode, size, plus, out);
+    inode_unref(listing->mount->cache, inode);
+    return fits;
+}
+
+/*
+ * Entries of the page from *INDEX on, under one lock, RUN_ENTRIES at most. Stops before one that
+ * the page does not settle. False when one did not fit.
+ */
+#define RUN_ENTRIES 64
+static bool emit_run(struct listing *listing, fuse_req_t req, size_t *index, size_t size, bool plus,
+                     struct buf *out)
+{
+    scoped_lock(&listing->mount->cache->lock);
+    for (size_t run = 0; run < RUN_ENTRIES && *index < entry_count(listing); run++, ++*index) {
+        const struct detail *detail = *index < 2 ? NULL : detail_at(listing, *index);
+        struct inode *inode = detail ? adopt_detail_locked(listing, detail) : NULL;
+        if (!inode)
+            return true;
+        if (!emit_once_locked(listing, req, *index, inode, size, plus, out))
+            return false;
+    }
+    return true;
+}
+
+/* One entry that has to be looked at by itself: dots, those of earlier pages, what has moved. */
+static bool emit_one(struct listing *listing, fuse_req_t req, size_t index, size_t size, bool plus,
+                     struct buf *out)
+{
+    struct mount *mount = listing->mount;
+    struct inode *dir = listing->dir;
+    struct inode *inode = index == 1 && dir->parent ? dir->parent : dir;
+    bool found =
+        index >= 2 && resolve(mount, dir, entry_name(listing, index), &inode, NULL, NULL) == 0;
+    if (index >= 2 && !found)
+        return true; /* gone since */
+    scoped_lock(&mount->cache->lock);
+    bool fits = emit_once_locked(listing, req, index, inode, size, plus, out);
+    if (found)
+        inode_unref(mount->cache, inode);
+    return fits;
+}
+
 int listing_read(struct mount *mount, fuse_req_t req, struct listing *listing, off_t offset,
                  size_t size, bool plus, struct buf *out, struct err *err)
 {
-    hand_over(listing);
+    (void)mount;
+    if (listing->stage == STAGE_END) /* filling pages now would only slow the listing down */
+        hand_over(listing);
     buf_resize(out, size); /* the room; len counts what is used */
     if (buf_error(out))
         return -ENOMEM;
@@ -457,23 +497,12 @@ int listing_read(struct mount *mount, fuse_req_t req, struct listing *listing, o
         int code = fetch_until(listing, index, err);
         if (code < 0)
             return out->len ? 0 : code; /* told with the next call, which starts at the fault */
-        if (index >= entry_count(listing))
+        if (!emit_run(listing, req, &index, size, plus, out))
             return 0;
-        struct inode *inode;
-        if (index < 2) {
-            scoped_lock(&mount->cache->lock);
-            struct inode *dir = listing->dir;
-            inode = inode_ref(index == 1 && dir->parent ? dir->parent : dir);
-        } else {
-            inode = entry_inode(listing, index);
-        }
-        if (!inode)
-            continue;
-        bool fits = emit(listing, req, index, inode, size, plus, out);
-        pthread_mutex_lock(&mount->cache->lock);
-        inode_unref(mount->cache, inode);
-        pthread_mutex_unlock(&mount->cache->lock);
-        if (!fits)
+        code = fetch_until(listing, index, err);
+        if (code < 0 || index >= entry_count(listing))
+            return out->len ? 0 : code;
+        if (!emit_one(listing, req, index, size, plus, out))
             return 0;
     }
 }

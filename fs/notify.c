@@ -21,6 +21,7 @@
 #include "fs/session.h"
 
 #define STOP_PATIENCE_S 2
+#define STORE_BATCH 64
 
 enum job_kind { JOB_NAME, JOB_DIRECTORY, JOB_TIMES, JOB_CONTENT, JOB_REPLY };
 
@@ -38,6 +39,7 @@ struct store {
     struct inode *inode; /* a reference */
     struct body *body;   /* a reference */
     uint64_t version;
+    bool wanted;
     struct store *next;
 };
 
@@ -78,29 +80,53 @@ static bool store_wanted_locked(const struct store *store)
            !inode->edit && inode->lookups > 0 && !inode_expired(inode);
 }
 
-static void store_run(struct mount *mount, struct store *store)
+/* A batch of stores, oldest first: their marks are set and taken away under one lock each. */
+static void stores_run(struct mount *mount, struct store *stores)
 {
     struct cache *cache = mount->cache;
     pthread_mutex_lock(&cache->lock);
-    bool wanted = store_wanted_locked(store);
-    store->inode->storing = wanted;
-    uint64_t node = store->inode->node;
+    for (struct store *store = stores; store; store = store->next) {
+        store->wanted = store_wanted_locked(store);
+        store->inode->storing |= store->wanted;
+    }
     pthread_mutex_unlock(&cache->lock);
-    if (wanted) {
+    for (struct store *store = stores; store; store = store->next) {
         struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(store->body->len);
         bytes.buf[0].mem = store->body->data;
-        if (fuse_lowlevel_notify_store(mount->session, node, 0, &bytes, 0) == 0)
+        if (store->wanted &&
+            fuse_lowlevel_notify_store(mount->session, store->inode->node, 0, &bytes, 0) == 0)
             atomic_fetch_add_explicit(&mount->prefilled, 1, memory_order_relaxed);
     }
     pthread_mutex_lock(&cache->lock);
-    if (wanted) {
-        store->inode->storing = false;
-        pthread_cond_broadcast(&cache->changed);
+    for (struct store *next, *store = stores; store; store = next) {
+        next = store->next;
+        if (store->wanted)
+            store->inode->storing = false;
+        inode_unref(cache, store->inode);
+        body_unref(store->body);
+        free(store);
     }
-    inode_unref(cache, store->inode);
+    pthread_cond_broadcast(&cache->changed);
     pthread_mutex_unlock(&cache->lock);
-    body_unref(store->body);
-    free(store);
+}
+
+/* Takes the oldest stores off the queue, STORE_BATCH at most. The lane's lock is held. */
+static struct store *take_stores(struct lane *lane)
+{
+    struct store *first = lane->first_store, *last = first;
+    for (int count = 1; last; count++) {
+        lane->store_bytes -= last->body->len;
+        if (count == STORE_BATCH || !last->next)
+            break;
+        last = last->next;
+    }
+    if (last) {
+        lane->first_store = last->next;
+        last->next = NULL;
+    }
+    if (!lane->first_store)
+        lane->last_store = &lane->first_store;
+    return first;
 }
 
 /* The next thing to do, jobs first; false at the end, when only replies are still sent. The lane's
@@ -117,14 +143,8 @@ static bool lane_next(struct lane *lane, struct job **ret_job, struct store **re
             lane->last = &lane->first;
         return true;
     }
-    *ret_store = lane->first_store;
-    if (!lane->first_store)
-        return false;
-    lane->store_bytes -= lane->first_store->body->len;
-    lane->first_store = lane->first_store->next;
-    if (!lane->first_store)
-        lane->last_store = &lane->first_store;
-    return true;
+    *ret_store = take_stores(lane);
+    return *ret_store != NULL;
 }
 
 static void *lane_main(void *context)
@@ -139,7 +159,7 @@ static void *lane_main(void *context)
         if (job && !skip)
             job_run(lane->mount, job);
         else if (store)
-            store_run(lane->mount, store);
+            stores_run(lane->mount, store);
         free(job);
         pthread_mutex_lock(&lane->lock);
     }
@@ -201,7 +221,7 @@ void notify_store_locked(struct mount *mount, struct inode *inode, struct body *
     struct store *store = malloc(sizeof *store);
     if (!store)
         return;
-    *store = (struct store){inode_ref(inode), body_ref(body), inode->meta.version, NULL};
+    *store = (struct store){inode_ref(inode), body_ref(body), inode->meta.version, false, NULL};
     pthread_mutex_lock(&lane->lock);
     bool fits = lane->store_bytes + body->len <= mount->notifier->store_max;
     if (fits) {
