@@ -105,7 +105,7 @@ static int exchange_mixed(struct rename *rename, struct inode *item, struct inod
     if (code == 0)
         code = content_store(table, copy.key, body_span(scratch_body), item->meta.ttl, TTL_KEPT,
                              &out, &ttl, err);
-    if (code >= 0) {
+    if (code >= 0 && item_body && scratch_body) {
         actions[0] = (struct action){.kind = ACTION_PUT,
                                      .table = table,
                                      .key = copy.key,

@@ -444,7 +444,7 @@ void fs_release(struct mount *mount, struct handle *handle)
             (void)save(mount, inode, SAVE_FRESH | SAVE_LAST, NULL, &err);
         scoped_lock(&mount->cache->lock);
         struct edit *edit = inode->edit;
-        if (last && edit->writers == 0 && !edit->saving) {
+        if (last && edit && edit->writers == 0 && !edit->saving) {
             inode_unlist(inode);
             inode_edit_drop(inode);
         }

@@ -284,8 +284,9 @@ int content_store(const struct table *, struct key key, struct span file, int64_
 
 #define SAVE_DURABLE 1u
 #define SAVE_FRESH 2u /* an item that was made and never written is saved too */
-#define SAVE_LAST 4u  /* by the last release: nothing, if somebody has opened it for writing since \
-                       */
+#define SAVE_LAST                                                                                  \
+    4u /* by the last release: nothing, if somebody has opened it for writing since                \
+        */
 
 /*
  * Commits what was written to INODE, if anything was. On refusal the bytes are kept as a draft,

@@ -17,9 +17,13 @@
 
 static void keep_content(struct mount *mount, struct inode *inode)
 {
+    if (!inode || (inode->kind != INODE_ITEM && inode->kind != INODE_FILE))
+        return;
+    pthread_mutex_lock(&mount->cache->lock);
+    bool held = inode->refs > 1;
+    pthread_mutex_unlock(&mount->cache->lock);
     struct body *body;
-    if (inode && (inode->kind == INODE_ITEM || inode->kind == INODE_FILE) && inode->refs > 1 &&
-        inode_load(mount, inode, &body, NULL) == 0)
+    if (held && inode_load(mount, inode, &body, NULL) == 0)
         body_unref(body);
 }
 
