@@ -392,7 +392,7 @@ static void offer_locked(struct listing *listing, struct inode *inode)
     uint64_t cost = body ? (body->len + 4095) & ~UINT64_C(4095) : 0;
     if (inode->kind != INODE_ITEM || !body || body->len == 0 || body->len > STORE_SIZE_MAX ||
         inode->lookups != 1 || inode->edit || cost > listing->prefill_left ||
-        listing->offered_bytes + body->len > listing->mount->config->cache_size)
+        listing->offered_bytes + body->len > listing->mount->config->cache_size / 2)
         return;
     struct offered offered = {inode, body};
     buf_add(&listing->offered, &offered, sizeof offered);
@@ -486,8 +486,8 @@ static bool emit_one(struct listing *listing, fuse_req_t req, size_t index, size
 int listing_read(struct mount *mount, fuse_req_t req, struct listing *listing, off_t offset,
                  size_t size, bool plus, struct buf *out, struct err *err)
 {
-    (void)mount;
-    if (listing->stage == STAGE_END) /* filling pages now would only slow the listing down */
+    /* Before the end it would only slow the listing down, but memory is bounded. */
+    if (listing->stage == STAGE_END || listing->offered_bytes > mount->config->cache_size / 4)
         hand_over(listing);
     buf_resize(out, size); /* the room; len counts what is used */
     if (buf_error(out))

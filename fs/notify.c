@@ -277,7 +277,7 @@ int notifier_start(struct mount *mount, struct err *err)
     mount->notifier = calloc(1, sizeof *mount->notifier);
     if (!mount->notifier)
         return -ENOMEM;
-    mount->notifier->store_max = mount->config->cache_size;
+    mount->notifier->store_max = mount->config->cache_size / 2;
     int code = lane_start(&mount->notifier->names, mount, err);
     return code < 0 ? code : lane_start(&mount->notifier->pages, mount, err);
 }
