@@ -40,6 +40,22 @@ class Scratch(MountedTest):
             self.assertEqual((old.st_ino, old.st_mode, old.st_size, old.st_mtime_ns, old.st_ctime_ns),
                              (new.st_ino, new.st_mode, new.st_size, new.st_mtime_ns, new.st_ctime_ns))
 
+    def test_partition_of_scratch_alone_stays(self):
+        other = self.table + "-sorted"
+        self.create(other, "--key", "c", "--sort", "d")
+        folder = os.path.join(self.mnt, other)
+        os.mkdir(folder + "/p1")
+        with open(folder + "/p1/note.txt", "w") as file:
+            file.write("kept")
+        self.mount.remount()
+        self.assertEqual(["p1"], os.listdir(folder))
+        with open(folder + "/p1/note.txt") as file:
+            self.assertEqual("kept", file.read())
+        self.assertErrno(errno.ENOTEMPTY, os.rmdir, folder + "/p1")
+        os.unlink(folder + "/p1/note.txt")
+        os.rmdir(folder + "/p1")
+        self.assertEqual([], os.listdir(folder))
+
     def test_hidden_directories(self):
         os.makedirs(self.path(".a/b/c"))
         self.write(".a/b/c/x.json", "no JSON, no item")
