@@ -266,6 +266,7 @@ void inode_detach(struct cache *cache, struct inode *inode, enum inode_state sta
     inode->outdated_ms = (uint32_t)(clock_steady_ns() / (NS_PER_S / 1000));
     inode->linger = false;
     inode_unlist(inode);
+    inode_check(inode);
 }
 
 int inode_move(struct cache *cache, struct inode *inode, struct inode *parent, enum inode_kind kind,
@@ -290,6 +291,7 @@ int inode_move(struct cache *cache, struct inode *inode, struct inode *parent, e
     inode->state = INODE_ATTACHED;
     link_name(cache, inode);
     cache_moved(cache, parent, name);
+    inode_check(inode);
     inode_unref(cache, old_parent);
     return 0;
 }
@@ -371,6 +373,7 @@ void inode_set_body(struct cache *cache, struct inode *inode, struct body *body)
     inode->in_cache = true;
     link_body(cache, inode);
     cache->body_bytes += body_cost(body);
+    inode_check(inode);
     struct inode *victim = cache->oldest;
     while (cache->body_bytes > cache->body_budget && victim && victim != inode) {
         struct inode *next = victim->newer;

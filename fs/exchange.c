@@ -44,7 +44,7 @@ static int exchange_items(struct rename *rename, struct err *err)
     pthread_mutex_lock(&mount->cache->lock);
     /* Both are looked up anew: simpler than two inodes changing places, and as right. */
     for (int i = 0; i < 2 && code == 0; i++)
-        supersede_locked(mount, sides[i]->parent, inode_name(sides[i]));
+        outdate_locked(mount, sides[i]);
     pthread_mutex_unlock(&mount->cache->lock);
     for (int i = 0; i < 2; i++) {
         body_unref(bodies[i]);
@@ -123,7 +123,7 @@ static int exchange_mixed(struct rename *rename, struct inode *item, struct inod
     if (code < 0)
         return code;
     scoped_lock(&mount->cache->lock);
-    supersede_locked(mount, item->parent, inode_name(item));
+    outdate_locked(mount, item);
     inode_detach(mount->cache, scratch, INODE_OUTDATED); /* a writer of it is told at its close */
     scratch->superseded = true;
     notify_name(mount, scratch->parent, inode_name(scratch));

@@ -185,13 +185,3 @@ void grace_run(struct mount *mount, const struct inode *dir, bool all)
         carry_out(mount, grace);
     }
 }
-
-int64_t grace_next_ns(struct mount *mount)
-{
-    scoped_lock(&mount->cache->lock);
-    int64_t next = INT64_MAX;
-    for (struct grace *grace = mount->graces; grace; grace = grace->next)
-        if (grace->deadline_ns < next)
-            next = grace->deadline_ns;
-    return next;
-}

@@ -245,6 +245,9 @@ bool inode_expired(const struct inode *inode);
 /* The committed content of INODE (an item or scratch file), with a reference. Content of a version
  * that is nowhere any more is -ESTALE. */
 int inode_load(struct mount *, struct inode *inode, struct body **ret_body, struct err *);
+/* INODE (may be NULL) is about to lose its name: whoever else holds it open goes on reading, so its
+ * content is kept with it. */
+void inode_keep(struct mount *, struct inode *inode);
 
 /* --- attributes (attr.c) --- */
 
@@ -346,7 +349,6 @@ void grace_call_off(struct mount *, const struct inode *dir, struct span part);
 bool grace_resume_locked(struct mount *, const struct inode *item);
 /* Carries out those that are due, in DIR (NULL: everywhere); ALL: also those that are not. */
 void grace_run(struct mount *, const struct inode *dir, bool all);
-int64_t grace_next_ns(struct mount *);
 
 /* --- the kernel's caches (notify.c) --- */
 

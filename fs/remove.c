@@ -10,17 +10,6 @@ static void drop_ref(struct mount *mount, struct inode *inode)
     inode_unref(mount->cache, inode);
 }
 
-/* Whoever holds it open goes on reading: its content is kept with it. */
-static void keep_for_readers(struct mount *mount, struct inode *inode)
-{
-    pthread_mutex_lock(&mount->cache->lock);
-    bool held = inode->refs > 1 && !(inode->edit && inode->edit->loaded);
-    pthread_mutex_unlock(&mount->cache->lock);
-    struct body *body;
-    if (held && inode_load(mount, inode, &body, NULL) == 0)
-        body_unref(body);
-}
-
 /* rsync deletes the listed name of an item that it has under another one (spelling.c). */
 static bool only_a_spelling(struct mount *mount, fuse_req_t req, const struct inode *item,
                             bool alias)
@@ -38,7 +27,7 @@ static bool waits_for_rsync(fuse_req_t req, const struct inode *item, bool alias
 
 static int remove_later(struct mount *mount, struct inode *inode, pid_t until, struct err *err)
 {
-    keep_for_readers(mount, inode);
+    inode_keep(mount, inode);
     int code = grace_add_until(mount, inode, until, err);
     if (code < 0)
         return code;
@@ -49,7 +38,7 @@ static int remove_later(struct mount *mount, struct inode *inode, pid_t until, s
 
 static int remove_item(struct mount *mount, struct inode *inode, struct err *err)
 {
-    keep_for_readers(mount, inode);
+    inode_keep(mount, inode);
     struct key_copy copy;
     pthread_mutex_lock(&mount->cache->lock);
     inode_freeze_locked(mount, inode);
@@ -74,7 +63,7 @@ static int remove_item(struct mount *mount, struct inode *inode, struct err *err
 
 static int remove_scratch(struct mount *mount, struct inode *inode, struct err *err)
 {
-    keep_for_readers(mount, inode);
+    inode_keep(mount, inode);
     pthread_mutex_lock(&mount->cache->lock);
     inode_freeze_locked(mount, inode);
     uint64_t id = inode->scratch->id;

@@ -15,18 +15,6 @@
 #include <errno.h>
 #include <linux/fs.h>
 
-static void keep_content(struct mount *mount, struct inode *inode)
-{
-    if (!inode || (inode->kind != INODE_ITEM && inode->kind != INODE_FILE))
-        return;
-    pthread_mutex_lock(&mount->cache->lock);
-    bool held = inode->refs > 1;
-    pthread_mutex_unlock(&mount->cache->lock);
-    struct body *body;
-    if (held && inode_load(mount, inode, &body, NULL) == 0)
-        body_unref(body);
-}
-
 int current_content(struct mount *mount, struct inode *inode, struct body **ret_body,
                     int64_t *ret_mtime_ns, struct err *err)
 {
@@ -390,7 +378,7 @@ static int rename_resolved(struct rename *rename, struct err *err)
     if (target && target->kind == INODE_PARTITION)
         return -EISDIR;
     struct mount *mount = rename->mount;
-    keep_content(mount, target);
+    inode_keep(mount, target);
     if (rename->flags & RENAME_EXCHANGE)
         return rename_exchange(rename, err);
     if (source->kind == INODE_ITEM)

@@ -114,6 +114,18 @@ int inode_load(struct mount *mount, struct inode *inode, struct body **ret_body,
     }
 }
 
+void inode_keep(struct mount *mount, struct inode *inode)
+{
+    if (!inode || (inode->kind != INODE_ITEM && inode->kind != INODE_FILE))
+        return;
+    pthread_mutex_lock(&mount->cache->lock);
+    bool held = inode->refs > 1 && !(inode->edit && inode->edit->loaded);
+    pthread_mutex_unlock(&mount->cache->lock);
+    struct body *body;
+    if (held && inode_load(mount, inode, &body, NULL) == 0)
+        body_unref(body);
+}
+
 static size_t edit_max(const struct mount *mount, const struct inode *inode)
 {
     return inode->kind == INODE_ITEM ? mount->config->max_item_size : SCRATCH_SIZE_MAX;
@@ -258,6 +270,7 @@ static int commit_scratch(struct mount *mount, struct inode *inode, unsigned fla
     scratch_action_locked(inode, &action);
     buf_add_span(&name, inode_name(inode));
     bool outdated = inode->state == INODE_OUTDATED;
+    pid_t author = edit->author;
     pthread_mutex_unlock(&mount->cache->lock);
     action.scratch.name = buf_span(&name);
     action.body = edit->bytes.len ? buf_span(&edit->bytes) : span_of("", 0);
@@ -267,6 +280,11 @@ static int commit_scratch(struct mount *mount, struct inode *inode, unsigned fla
         code = err_set(err, ESTALE, "the file was changed elsewhere since it was opened here");
     if (code == 0)
         code = backend_write(inode->volume->backend, &action, 1, flags & SAVE_DURABLE, err);
+    if (code < 0) { /* while the edit stands still */
+        report_failure(mount, inode->parent, buf_span(&name), "save", code, err);
+        draft_keep(mount, inode->parent, buf_span(&name), buf_span(&edit->bytes), code, err,
+                   author);
+    }
     scoped_lock(&mount->cache->lock);
     saving_ended_locked(mount, inode);
     if (code < 0)
@@ -421,21 +439,8 @@ int save(struct mount *mount, struct inode *inode, unsigned flags, bool *ret_rew
     pthread_mutex_unlock(&mount->cache->lock);
     if (!wanted)
         return 0;
-    if (inode->kind == INODE_FILE) {
-        int code = commit_scratch(mount, inode, flags, err);
-        if (code < 0) {
-            cleanup(buf_release) struct buf name;
-            buf_init(&name, SIZE_MAX / 2);
-            pthread_mutex_lock(&mount->cache->lock);
-            buf_add_span(&name, inode_name(inode));
-            pid_t author = inode->edit->author;
-            pthread_mutex_unlock(&mount->cache->lock);
-            report_failure(mount, inode->parent, buf_span(&name), "save", code, err);
-            draft_keep(mount, inode->parent, buf_span(&name), buf_span(&inode->edit->bytes), code,
-                       err, author);
-        }
-        return code;
-    }
+    if (inode->kind == INODE_FILE)
+        return commit_scratch(mount, inode, flags, err);
     return commit_item(mount, inode, flags, ret_rewritten, err);
 }
 

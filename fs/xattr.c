@@ -195,6 +195,8 @@ int fs_xattr_list(struct mount *mount, struct inode *inode, struct buf *out, str
 {
     (void)err;
     scoped_lock(&mount->cache->lock);
+    if (inode->superseded && inode->refs <= 1) /* the path leads elsewhere: look again */
+        return -ESTALE;
     if ((inode->kind == INODE_ITEM || inode->kind == INODE_FILE) && inode->meta.ttl > 0)
         add_name(out, ATTRIBUTE_TTL);
     if (inode->kind == INODE_ITEM) {
