@@ -143,7 +143,7 @@ static int session_mount(struct mount *mount, struct fuse_args *args, struct err
                        "cannot mount on %s (the line above says why; without one: is "
                        "/dev/fuse there, and fusermount3 installed?)",
                        mount->mountpoint);
-    return session_spin(mount->session);
+    return session_workers(mount->session);
 }
 
 int session_start(struct config *config, const char *mountpoint, struct fuse_args *args,

@@ -15,8 +15,8 @@ int session_start(struct config *config, const char *mountpoint, struct fuse_arg
                   struct mount **ret_mount, struct err *err);
 /* Serves requests until unmounted or told to end by a signal. */
 int session_run(struct mount *mount);
-/* Has workers look for the next request before they sleep. (wait.c) */
-int session_spin(struct fuse_session *session);
+/* How workers wait for requests. (workers.c) */
+int session_workers(struct fuse_session *session);
 /* Finishes saves, unmounts, and frees everything. */
 void session_stop(struct mount *mount);
 

@@ -4,8 +4,10 @@
 import errno
 import json
 import mmap
+import multiprocessing
 import os
 import random
+import sqlite3
 import threading
 import time
 import traceback
@@ -104,6 +106,46 @@ class ManyProcesses(MountedTest):
         self.assertEqual([], self.drafts())
         own = [line for line in self.mount.log_text().splitlines() if self.table in line]
         self.assertNotIn("emptied", "\n".join(own))
+
+    def test_blocked_saves_hold_up_nobody_else(self):
+        self.itemctl("put", self.table, "--items", self.items_file(50))
+        for turn in range(2):  # the second time, the daemon has its threads already
+            self.block_saves([f"w{turn}-{number}" for number in range(5)])
+
+    def block_saves(self, names):
+        """Items that cannot be saved for now; meanwhile everything else goes on."""
+        with sqlite3.connect(self.db, isolation_level=None) as other:
+            other.execute("BEGIN IMMEDIATE")
+            written = multiprocessing.Semaphore(0)
+
+            def save(name):
+                descriptor = os.open(self.path(f"{name}.json"), os.O_WRONLY | os.O_CREAT)
+                os.write(descriptor, b'{"saved": true}')
+                written.release()
+                os.close(descriptor)
+
+            children = [multiprocessing.Process(target=save, args=(name,)) for name in names]
+            for child in children:
+                child.start()
+            for _ in children:
+                written.acquire()
+            for number in range(50):
+                self.assertEqual(number, json.loads(self.read(f"i{number}.json"))["n"])
+                self.assertFalse(os.path.exists(self.path(f"none-{names[0]}-{number}.json")))
+            self.assertEqual(50, len([n for n in self.names() if n.startswith("i")]))
+            self.assertTrue(all(child.is_alive() for child in children))
+            other.execute("ROLLBACK")
+        for name, child in zip(names, children):
+            child.join()
+            self.assertEqual(0, child.exitcode)
+            self.assertStored(name, b'{"saved": true}')
+
+    def items_file(self, count):
+        path = os.path.join(self.place, f"{self.table}.jsonl")
+        with open(path, "w") as file:
+            for number in range(count):
+                file.write(json.dumps({"key": {"S": f"i{number}"}, "n": {"N": str(number)}}) + "\n")
+        return path
 
     def test_counter_under_flock(self):
         import fcntl
