@@ -11,10 +11,20 @@
 
 #define BUCKETS_FIRST 1024
 
+static int64_t now_ms(void)
+{
+    return clock_steady_ns() / (NS_PER_S / 1000);
+}
+
+static uint64_t name_hash(const struct inode *parent, enum inode_class class, struct span name)
+{
+    return hash64(name, parent->node * 8 + class);
+}
+
 static size_t name_bucket(const struct cache *cache, const struct inode *parent,
                           enum inode_class class, struct span name)
 {
-    return hash64(name, parent->node * 8 + class) & (cache->buckets - 1);
+    return name_hash(parent, class, name) & (cache->buckets - 1);
 }
 
 static size_t node_bucket(const struct cache *cache, uint64_t node)
@@ -263,7 +273,7 @@ void inode_detach(struct cache *cache, struct inode *inode, enum inode_state sta
     cache_moved(cache, inode->parent, inode_name(inode));
     unlink_name(cache, inode);
     inode->state = state;
-    inode->outdated_ms = (uint32_t)(clock_steady_ns() / (NS_PER_S / 1000));
+    inode->outdated_ms = (uint32_t)now_ms();
     inode->linger = false;
     inode_unlist(inode);
     inode_check(inode);
@@ -442,6 +452,22 @@ bool cache_has_moved(const struct cache *cache, const struct inode *parent, stru
                      uint64_t stamp)
 {
     return cache->slots[slot_of(parent, name)] > stamp;
+}
+
+void cache_note_absent(struct cache *cache, const struct inode *parent, enum inode_class class,
+                       struct span name, uint64_t stamp)
+{
+    uint64_t hash = name_hash(parent, class, name);
+    cache->absent[hash % ABSENT_SLOTS] = (struct absent){hash, stamp, now_ms() + ABSENT_MS};
+}
+
+bool cache_is_absent(const struct cache *cache, const struct inode *parent, enum inode_class class,
+                     struct span name)
+{
+    uint64_t hash = name_hash(parent, class, name);
+    const struct absent *known = &cache->absent[hash % ABSENT_SLOTS];
+    return known->hash == hash && !cache_has_moved(cache, parent, name, known->stamp) &&
+           now_ms() < known->until_ms;
 }
 
 void inode_check(const struct inode *inode)

@@ -121,6 +121,14 @@ struct inode {
 };
 
 #define FRESHNESS_SLOTS 8192
+#define ABSENT_SLOTS 256
+#define ABSENT_MS 100 /* half of what a change made elsewhere may take to be seen */
+
+/* A name that a fetch has just found absent. */
+struct absent {
+    uint64_t hash, stamp;
+    int64_t until_ms; /* steady clock */
+};
 
 struct cache {
     pthread_mutex_t lock;
@@ -135,6 +143,7 @@ struct cache {
     /* Stamps: when something with that hash last moved. */
     uint64_t event;
     uint64_t slots[FRESHNESS_SLOTS];
+    struct absent absent[ABSENT_SLOTS];
 };
 
 /* BUDGET is bytes of bodies. The root has node 1 and number 1. NULL when memory ran out. */
@@ -189,6 +198,13 @@ uint64_t cache_stamp(const struct cache *cache);
 void cache_moved(struct cache *, const struct inode *parent, struct span name);
 bool cache_has_moved(const struct cache *, const struct inode *parent, struct span name,
                      uint64_t stamp);
+
+/* A fetch with STAMP found nothing under that name: known for a moment, since who asks for a name
+ * that is absent mostly makes it next. */
+void cache_note_absent(struct cache *, const struct inode *parent, enum inode_class,
+                       struct span name, uint64_t stamp);
+bool cache_is_absent(const struct cache *, const struct inode *parent, enum inode_class,
+                     struct span name);
 
 /* Asserts the invariants of one inode (debug builds). */
 void inode_check(const struct inode *inode);

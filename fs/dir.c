@@ -9,52 +9,15 @@
  * A page brings names, attributes and bodies together. When the listing has come to its end, the
  * bodies of what was listed are handed to the kernel's page cache: the first `grep -r` after `ls`
  * then reads nothing from here.
+ *
+ * While the kernel works on an answer (it makes an inode for each entry), the inodes for the next
+ * one are made here, ahead of the request. What the answer says of them is taken when it is given.
  */
-#include "fs/mount.h"
+#include "fs/listing.h"
 
 #include <errno.h>
 
-#define PAGE_ENTRIES 1024
-#define PAGE_BYTES (4u << 20)
 #define STORE_SIZE_MAX (64u << 10) /* bytes of a body handed over ahead of reads */
-
-enum stage { STAGE_DOTS, STAGE_FIRST, STAGE_SCRATCH, STAGE_LOCAL, STAGE_END };
-
-/* What the current page knows of an entry beyond its name. */
-struct detail {
-    enum { DETAIL_NONE, DETAIL_ITEM, DETAIL_SCRATCH, DETAIL_PARTITION } kind;
-    size_t part_at; /* in page */
-    size_t part_len;
-    size_t body_at, body_len; /* in page */
-    struct item_meta meta;
-    struct scratch scratch;
-};
-
-struct offered {
-    struct inode *inode; /* a reference */
-    struct body *body;   /* a reference */
-};
-
-struct listing {
-    struct mount *mount;
-    struct inode *dir; /* a reference */
-    enum stage stage;
-    struct buf names;
-    struct buf entries; /* size_t[]: where each name begins in `names`; NUL ends it */
-    size_t page_first;  /* index of the first entry that has a detail */
-    struct buf details; /* struct detail[] */
-    struct buf page;
-    struct buf after; /* key part that the next page starts behind */
-    uint64_t stamp;
-    struct buf offered; /* struct offered[] */
-    uint64_t offered_bytes;
-    uint64_t prefill_left;
-};
-
-static size_t entry_count(const struct listing *listing)
-{
-    return listing->entries.len / sizeof(size_t);
-}
 
 static struct span entry_name(const struct listing *listing, size_t index)
 {
@@ -75,10 +38,21 @@ int listing_open(struct mount *mount, struct inode *dir, struct listing **ret_li
                           &listing->page,  &listing->after,   &listing->offered};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
         buf_init(bufs[i], SIZE_MAX / 2);
+    pthread_mutex_init(&listing->lock, NULL);
     scoped_lock(&mount->cache->lock);
     listing->dir = inode_ref(dir);
     *ret_listing = listing;
     return 0;
+}
+
+void listing_take(struct listing *listing)
+{
+    pthread_mutex_lock(&listing->lock);
+}
+
+void listing_leave(struct listing *listing)
+{
+    pthread_mutex_unlock(&listing->lock);
 }
 
 /* The kernel knows what was listed so far: its pages may be filled. */
@@ -99,9 +73,23 @@ static void hand_over(struct listing *listing)
     listing->offered_bytes = 0;
 }
 
+static void drop_ahead(struct listing *listing)
+{
+    struct cache *cache = listing->mount->cache;
+    scoped_lock(&cache->lock);
+    for (size_t i = 0; i < listing->ahead_count; i++)
+        if (listing->ahead[i])
+            inode_unref(cache, listing->ahead[i]);
+    listing->ahead_count = 0;
+}
+
 void listing_free(struct mount *mount, struct listing *listing)
 {
+    listing_take(listing); /* it may still be looking ahead */
+    listing_leave(listing);
+    pthread_mutex_destroy(&listing->lock);
     hand_over(listing);
+    drop_ahead(listing);
     buf_release(&listing->names);
     buf_release(&listing->entries);
     buf_release(&listing->details);
@@ -124,232 +112,6 @@ bool listing_keep(struct mount *mount, struct inode *dir)
         return true;
     dir->meta.ttl = 0; /* the listing that follows sets it anew */
     return false;
-}
-
-/* --- Fetching --- */
-
-static int add_entry(struct listing *listing, struct span name, const struct detail *detail)
-{
-    size_t start = listing->names.len;
-    buf_add_span(&listing->names, name);
-    buf_add_char(&listing->names, '\0');
-    buf_add(&listing->entries, &start, sizeof start);
-    buf_add(&listing->details, detail, sizeof *detail);
-    if (buf_error(&listing->names) || buf_error(&listing->entries) || buf_error(&listing->details))
-        return -ENOMEM;
-    return 0;
-}
-
-static size_t keep_in_page(struct listing *listing, struct span bytes)
-{
-    size_t at = listing->page.len;
-    buf_add_span(&listing->page, bytes);
-    return at;
-}
-
-static enum value_type part_type(const struct listing *listing)
-{
-    const struct table *table = volume_table(listing->dir->volume);
-    return listing->dir->kind == INODE_PARTITION ? table->sort.type : table->partition.type;
-}
-
-static int fetch_item(void *context, const struct record *record)
-{
-    struct listing *listing = context;
-    bool sorted = listing->dir->kind == INODE_PARTITION;
-    struct span part = sorted ? record->key.sort : record->key.partition;
-    struct detail detail = {.kind = DETAIL_ITEM, .meta = record->meta, .part_len = part.len};
-    cleanup(buf_release) struct buf rendered;
-    buf_init(&rendered, SIZE_MAX / 2);
-    struct span shown;
-    int code = content_show(volume_table(listing->dir->volume), record->key, &detail.meta,
-                            record->body, &rendered, &shown, NULL);
-    if (code < 0)
-        return code;
-    detail.part_at = keep_in_page(listing, part);
-    detail.body_at = keep_in_page(listing, shown);
-    detail.body_len = shown.len;
-    buf_clear(&listing->after);
-    buf_add_span(&listing->after, part);
-    cleanup(buf_release) struct buf name;
-    buf_init(&name, SIZE_MAX / 2);
-    name_from_part(part_type(listing), part, KEY_ITEM_SUFFIX, &name);
-    code = add_entry(listing, buf_span(&name), &detail);
-    if (code == 0)
-        code = buf_error(&listing->page) ? -ENOMEM : listing->page.len >= PAGE_BYTES;
-    return code;
-}
-
-static int fetch_partition(void *context, const struct partition_info *info)
-{
-    struct listing *listing = context;
-    struct detail detail = {.kind = DETAIL_PARTITION, .part_len = info->partition.len};
-    detail.meta.mtime_ns = info->changed_ns;
-    detail.part_at = keep_in_page(listing, info->partition);
-    buf_clear(&listing->after);
-    buf_add_span(&listing->after, info->partition);
-    cleanup(buf_release) struct buf name;
-    buf_init(&name, SIZE_MAX / 2);
-    name_from_part(part_type(listing), info->partition, "", &name);
-    return add_entry(listing, buf_span(&name), &detail);
-}
-
-static int fetch_scratch(void *context, const struct scratch *scratch)
-{
-    struct listing *listing = context;
-    struct detail detail = {.kind = DETAIL_SCRATCH, .scratch = *scratch};
-    detail.part_len = scratch->name.len;
-    detail.part_at = keep_in_page(listing, scratch->name);
-    return add_entry(listing, scratch->name, &detail);
-}
-
-static int fetch_control(void *context, const char *name, bool directory)
-{
-    (void)directory;
-    struct detail none = {.kind = DETAIL_NONE};
-    return add_entry(context, span_text(name), &none);
-}
-
-/* Items or partitions: a page. Ends the stage when it comes back short. */
-static int fetch_page(struct listing *listing, struct err *err)
-{
-    struct inode *dir = listing->dir;
-    struct backend *backend = dir->volume->backend;
-    const struct table *table = volume_table(dir->volume);
-    size_t before = entry_count(listing);
-    cleanup(buf_release) struct buf after;
-    buf_init(&after, SIZE_MAX / 2);
-    buf_add_span(&after, buf_span(&listing->after));
-    int code;
-    if (dir_holds_items(dir)) {
-        struct walk walk = {.after = dir_key(dir, buf_span(&after)),
-                            .in_partition = dir->kind == INODE_PARTITION,
-                            .limit = PAGE_ENTRIES,
-                            .bodies = true};
-        code = backend_walk(backend, table, &walk, fetch_item, listing, err);
-    } else {
-        code = backend_partitions(backend, table, buf_span(&after), PAGE_ENTRIES, fetch_partition,
-                                  listing, err);
-    }
-    if (code == 0 && entry_count(listing) - before < PAGE_ENTRIES)
-        listing->stage = STAGE_SCRATCH;
-    return code < 0 ? code : 0;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Tables by name: few enough to take them all. */
-static int fetch_tables(struct listing *listing)
-{
-    struct mount *mount = listing->mount;
-    scoped_lock(&mount->cache->lock);
-    size_t count = 0;
-    for (struct volume *volume = mount->volumes; volume; volume = volume->next)
-        count += !volume->dropped;
-    cleanup_free const char **names = calloc(count + 1, sizeof *names);
-    if (!names)
-        return -ENOMEM;
-    size_t at = 0;
-    for (struct volume *volume = mount->volumes; volume; volume = volume->next)
-        if (!volume->dropped)
-            names[at++] = volume_table(volume)->name;
-    qsort(names, count, sizeof *names, compare_names);
-    int code = 0;
-    for (size_t i = 0; i < count && code == 0; i++)
-        code = fetch_control(listing, names[i], true);
-    return code;
-}
-
-/* What only this mount knows: files being made, partitions without items. */
-static int fetch_locals(struct listing *listing, struct err *err)
-{
-    struct mount *mount = listing->mount;
-    struct inode *dir = listing->dir;
-    cleanup(buf_release) struct buf parts; /* of partitions: length, bytes */
-    buf_init(&parts, SIZE_MAX / 2);
-    int code = 0;
-    pthread_mutex_lock(&mount->cache->lock);
-    for (struct inode *local = dir->locals; local && code == 0; local = local->local_next) {
-        cleanup(buf_release) struct buf name;
-        buf_init(&name, SIZE_MAX / 2);
-        struct detail none = {.kind = DETAIL_NONE};
-        if (local->kind == INODE_PARTITION) {
-            size_t len = local->name_len;
-            buf_add(&parts, &len, sizeof len);
-            buf_add_span(&parts, inode_name(local));
-            continue;
-        }
-        if (local->edit && local->edit->base) /* takes the place of what the backend lists */
-            continue;
-        inode_file_name(local, &name);
-        code = add_entry(listing, buf_span(&name), &none);
-    }
-    pthread_mutex_unlock(&mount->cache->lock);
-    for (size_t at = 0; code == 0 && at < parts.len;) {
-        size_t len;
-        memcpy(&len, parts.data + at, sizeof len);
-        struct partition_info info = {.partition = span_of(parts.data + at + sizeof len, len)};
-        info.changed_ns = clock_now_ns();
-        at += sizeof len + len;
-        uint64_t items;
-        int64_t changed_ns;
-        code = backend_partition(dir->volume->backend, volume_table(dir->volume), info.partition,
-                                 &items, &changed_ns, err);
-        code = code == -ENOENT ? fetch_partition(listing, &info) : code; /* else it was listed */
-    }
-    return code;
-}
-
-static int fetch_stage(struct listing *listing, struct err *err)
-{
-    struct inode *dir = listing->dir;
-    struct detail none = {.kind = DETAIL_NONE};
-    enum stage stage = listing->stage;
-    int code = 0;
-    switch (stage) {
-    case STAGE_DOTS:
-        code = add_entry(listing, span_text("."), &none);
-        if (code == 0)
-            code = add_entry(listing, span_text(".."), &none);
-        listing->stage = dir->kind == INODE_DIRECTORY ? STAGE_SCRATCH : STAGE_FIRST;
-        return code;
-    case STAGE_FIRST:
-        if (dir->kind == INODE_TABLE || dir->kind == INODE_PARTITION)
-            return fetch_page(listing, err);
-        listing->stage = STAGE_END;
-        if (dir->kind == INODE_ROOT)
-            return fetch_tables(listing);
-        return control_list(listing->mount, inode_name(dir), fetch_control, listing, err);
-    case STAGE_SCRATCH: {
-        struct scratch place;
-        scratch_place(dir, &place);
-        listing->stage = STAGE_LOCAL;
-        return backend_scratch_list(dir->volume->backend, volume_table(dir->volume),
-                                    place.partition, place.parent, fetch_scratch, listing, err);
-    }
-    case STAGE_LOCAL: listing->stage = STAGE_END; return fetch_locals(listing, err);
-    case STAGE_END: break;
-    }
-    return 0;
-}
-
-/* Until entry INDEX is there, or the end. */
-static int fetch_until(struct listing *listing, size_t index, struct err *err)
-{
-    int code = 0;
-    while (code == 0 && entry_count(listing) <= index && listing->stage != STAGE_END) {
-        listing->page_first = entry_count(listing);
-        buf_clear(&listing->details);
-        buf_clear(&listing->page);
-        pthread_mutex_lock(&listing->mount->cache->lock);
-        listing->stamp = cache_stamp(listing->mount->cache);
-        pthread_mutex_unlock(&listing->mount->cache->lock);
-        code = fetch_stage(listing, err);
-    }
-    return code;
 }
 
 /* --- Giving out --- */
@@ -383,6 +145,15 @@ static const struct detail *detail_at(const struct listing *listing, size_t inde
     if (index < listing->page_first)
         return NULL;
     return (const struct detail *)(const void *)listing->details.data + index - listing->page_first;
+}
+
+/* The inode of entry INDEX, if it was made ahead and still is what the entry stands for. */
+static struct inode *ahead_at(const struct listing *listing, size_t index)
+{
+    if (index < listing->ahead_first || index - listing->ahead_first >= listing->ahead_count)
+        return NULL;
+    struct inode *inode = listing->ahead[index - listing->ahead_first];
+    return inode && inode->state == INODE_ATTACHED && !inode_expired(inode) ? inode : NULL;
 }
 
 /* Its pages are filled once the kernel knows the inode. */
@@ -430,6 +201,7 @@ static bool emit_locked(struct listing *listing, fuse_req_t req, size_t index, s
         return false;
     }
     out->len += used;
+    listing->given = index + 1;
     if (plus && !dot)
         offer_locked(listing, inode);
     return true;
@@ -456,7 +228,9 @@ static bool emit_run(struct listing *listing, fuse_req_t req, size_t *index, siz
     scoped_lock(&listing->mount->cache->lock);
     for (size_t run = 0; run < RUN_ENTRIES && *index < entry_count(listing); run++, ++*index) {
         const struct detail *detail = *index < 2 ? NULL : detail_at(listing, *index);
-        struct inode *inode = detail ? adopt_detail_locked(listing, detail) : NULL;
+        struct inode *inode = ahead_at(listing, *index);
+        if (!inode && detail)
+            inode = adopt_detail_locked(listing, detail);
         if (!inode)
             return true;
         if (!emit_once_locked(listing, req, *index, inode, size, plus, out))
@@ -504,5 +278,25 @@ int listing_read(struct mount *mount, fuse_req_t req, struct listing *listing, o
             return out->len ? 0 : code;
         if (!emit_one(listing, req, index, size, plus, out))
             return 0;
+    }
+}
+
+/* What fails here fails again when it is asked for. */
+void listing_look_ahead(struct listing *listing)
+{
+    size_t next = listing->given;
+    drop_ahead(listing);
+    if (fetch_until(listing, next, NULL) < 0)
+        return;
+    listing->ahead_first = next;
+    size_t end = entry_count(listing);
+    end = end < next + AHEAD_ENTRIES ? end : next + AHEAD_ENTRIES;
+    while (next < end) {
+        scoped_lock(&listing->mount->cache->lock);
+        for (size_t run = 0; run < RUN_ENTRIES && next < end; run++, next++) {
+            const struct detail *detail = detail_at(listing, next);
+            struct inode *inode = detail ? adopt_detail_locked(listing, detail) : NULL;
+            listing->ahead[listing->ahead_count++] = inode ? inode_ref(inode) : NULL;
+        }
     }
 }

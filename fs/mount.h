@@ -431,9 +431,14 @@ int fs_xattr_list(struct mount *, struct inode *inode, struct buf *out, struct e
 struct listing;
 int listing_open(struct mount *, struct inode *dir, struct listing **ret_listing, struct err *);
 void listing_free(struct mount *, struct listing *);
+/* One request at a time reads a listing. */
+void listing_take(struct listing *);
+void listing_leave(struct listing *);
 /* Fills OUT with entries from OFFSET on, SIZE bytes at most; PLUS: with attributes. */
 int listing_read(struct mount *, fuse_req_t req, struct listing *, off_t offset, size_t size,
                  bool plus, struct buf *out, struct err *);
+/* Makes ready what the next read will give with attributes. */
+void listing_look_ahead(struct listing *);
 /* Whether the kernel may keep an earlier listing of the directory. */
 bool listing_keep(struct mount *, struct inode *dir);
 

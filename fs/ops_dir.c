@@ -38,14 +38,18 @@ static void read_directory(fuse_req_t req, fuse_ino_t node, size_t size, off_t o
     struct err err = {0};
     cleanup(buf_release) struct buf out;
     buf_init(&out, SIZE_MAX / 2);
-    int code = listing_read(mount, req, (struct listing *)(uintptr_t)fi->fh, offset, size, plus,
-                            &out, &err);
+    struct listing *listing = (struct listing *)(uintptr_t)fi->fh;
+    listing_take(listing);
+    int code = listing_read(mount, req, listing, offset, size, plus, &out, &err);
     int error = outcome_of(mount, OP_READDIR, dir, code, &err);
     inode_drop(mount, dir);
     if (error)
         fuse_reply_err(req, error);
     else
         fuse_reply_buf(req, out.data, out.len);
+    if (!error && plus && out.len)
+        listing_look_ahead(listing);
+    listing_leave(listing);
 }
 
 void op_readdir(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset,

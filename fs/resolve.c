@@ -77,7 +77,9 @@ static enum found find_item_locked(struct mount *mount, struct inode *dir, struc
         return FOUND;
     }
     *ret_stamp = cache_stamp(mount->cache);
-    return grace_find_locked(mount, dir, part) ? FOUND_NOTHING : FETCH;
+    bool absent =
+        grace_find_locked(mount, dir, part) || cache_is_absent(mount->cache, dir, CLASS_ITEM, part);
+    return absent ? FOUND_NOTHING : FETCH;
 }
 
 int resolve_item(struct mount *mount, struct inode *dir, struct span part, struct inode **ret_inode,
@@ -107,9 +109,10 @@ int resolve_item(struct mount *mount, struct inode *dir, struct span part, struc
             return code;
         scoped_lock(lock);
         if (code == -ENOENT) {
-            if (!cache_has_moved(mount->cache, dir, part, stamp))
-                return absent(err);
-            continue;
+            if (cache_has_moved(mount->cache, dir, part, stamp))
+                continue;
+            cache_note_absent(mount->cache, dir, CLASS_ITEM, part, stamp);
+            return absent(err);
         }
         struct inode *inode = adopt_item_locked(mount, dir, part, &meta, shown, stamp);
         if (inode) {
@@ -353,9 +356,10 @@ int resolve_scratch(struct mount *mount, struct inode *dir, struct span name,
         if (inode)
             *ret_inode = inode_ref(inode);
         struct adoption adoption = {mount, dir, cache_stamp(mount->cache), NULL};
+        bool known = !inode && cache_is_absent(mount->cache, dir, CLASS_SCRATCH, name);
         pthread_mutex_unlock(lock);
-        if (inode)
-            return 0;
+        if (inode || known)
+            return inode ? 0 : absent(err);
         struct scratch place;
         scratch_place(dir, &place);
         int code =
@@ -368,8 +372,10 @@ int resolve_scratch(struct mount *mount, struct inode *dir, struct span name,
         if (code < 0 && code != -ENOENT)
             return code;
         scoped_lock(lock);
-        if (code == -ENOENT && !cache_has_moved(mount->cache, dir, name, adoption.stamp))
+        if (code == -ENOENT && !cache_has_moved(mount->cache, dir, name, adoption.stamp)) {
+            cache_note_absent(mount->cache, dir, CLASS_SCRATCH, name, adoption.stamp);
             return absent(err);
+        }
     }
     return err_set(err, EAGAIN, "the file changes faster than it can be read");
 }

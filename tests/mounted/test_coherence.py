@@ -166,6 +166,48 @@ class Coherence(MountedTest):
                     return False
             self.seen_within(seen, f"turn {number}")
 
+    def items_file(self, count):
+        path = os.path.join(self.place, f"{self.table}.jsonl")
+        with open(path, "w") as file:
+            for number in range(count):
+                item = {"key": {"S": f"i{number:04}"}, "text": {"S": "old"}}
+                file.write(json.dumps(item) + "\n")
+        return path
+
+    def test_changes_while_a_directory_is_being_read(self):
+        # The answers to come are being made ready while a program works on the one before.
+        count = 3000
+        self.itemctl("put", self.table, "--items", self.items_file(count))
+        self.seen_within(lambda: os.path.exists(self.path("i2999.json")), "the last item")
+        changed = {}
+        with os.scandir(self.dir) as entries:
+            seen = [next(entries).name]
+            for number in range(200, count, 200):
+                while seen[-1] < f"i{number - 150:04}.json":
+                    seen.append(next(entries).name)
+                here, there = f"i{number:04}", f"i{number + 1:04}"
+                self.write(f"{here}.json", '{"text": "changed here"}')
+                self.put(there, text="changed by itemctl")
+                os.unlink(self.path(f"i{number + 2:04}.json"))
+                changed[f"{here}.json"] = "changed here"
+                changed[f"{there}.json"] = "changed by itemctl"
+                changed[f"i{number + 2:04}.json"] = None
+            seen += [entry.name for entry in entries]
+        self.assertEqual(sorted(set(seen)), sorted(seen))
+        for number in range(count):
+            name = f"i{number:04}.json"
+            text = changed.get(name, "old")
+            if text is None:
+                self.assertFalse(os.path.exists(self.path(name)), name)
+                continue
+            self.assertIn(name, seen)
+            self.seen_within(lambda: self.read_text(name) == text, f"{name}: {text}")
+            self.assertEqual(len(self.read(name)), os.stat(self.path(name)).st_size, name)
+            self.assertStored(name.removesuffix(".json"), self.read(name))
+
+    def read_text(self, name):
+        return json.loads(self.read(name))["text"]
+
     def test_growth_is_read_whole(self):
         # Reopening must not read only up to the size known before.
         for size in (10, 5_000, 200_000, 3, 1_000_000, 100):

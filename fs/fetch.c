@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* What a listing shows, fetched a page at a time: items or partitions, scratch, and what only this
+ * mount knows. */
+#include "fs/listing.h"
+
+#include <errno.h>
+
+#define PAGE_ENTRIES 1024
+#define PAGE_BYTES (4u << 20)
+
+static int add_entry(struct listing *listing, struct span name, const struct detail *detail)
+{
+    size_t start = listing->names.len;
+    buf_add_span(&listing->names, name);
+    buf_add_char(&listing->names, '\0');
+    buf_add(&listing->entries, &start, sizeof start);
+    buf_add(&listing->details, detail, sizeof *detail);
+    if (buf_error(&listing->names) || buf_error(&listing->entries) || buf_error(&listing->details))
+        return -ENOMEM;
+    return 0;
+}
+
+static size_t keep_in_page(struct listing *listing, struct span bytes)
+{
+    size_t at = listing->page.len;
+    buf_add_span(&listing->page, bytes);
+    return at;
+}
+
+static enum value_type part_type(const struct listing *listing)
+{
+    const struct table *table = volume_table(listing->dir->volume);
+    return listing->dir->kind == INODE_PARTITION ? table->sort.type : table->partition.type;
+}
+
+static int fetch_item(void *context, const struct record *record)
+{
+    struct listing *listing = context;
+    bool sorted = listing->dir->kind == INODE_PARTITION;
+    struct span part = sorted ? record->key.sort : record->key.partition;
+    struct detail detail = {.kind = DETAIL_ITEM, .meta = record->meta, .part_len = part.len};
+    cleanup(buf_release) struct buf rendered;
+    buf_init(&rendered, SIZE_MAX / 2);
+    struct span shown;
+    int code = content_show(volume_table(listing->dir->volume), record->key, &detail.meta,
+                            record->body, &rendered, &shown, NULL);
+    if (code < 0)
+        return code;
+    detail.part_at = keep_in_page(listing, part);
+    detail.body_at = keep_in_page(listing, shown);
+    detail.body_len = shown.len;
+    buf_clear(&listing->after);
+    buf_add_span(&listing->after, part);
+    cleanup(buf_release) struct buf name;
+    buf_init(&name, SIZE_MAX / 2);
+    name_from_part(part_type(listing), part, KEY_ITEM_SUFFIX, &name);
+    code = add_entry(listing, buf_span(&name), &detail);
+    if (code == 0)
+        code = buf_error(&listing->page) ? -ENOMEM : listing->page.len >= PAGE_BYTES;
+    return code;
+}
+
+static int fetch_partition(void *context, const struct partition_info *info)
+{
+    struct listing *listing = context;
+    struct detail detail = {.kind = DETAIL_PARTITION, .part_len = info->partition.len};
+    detail.meta.mtime_ns = info->changed_ns;
+    detail.part_at = keep_in_page(listing, info->partition);
+    buf_clear(&listing->after);
+    buf_add_span(&listing->after, info->partition);
+    cleanup(buf_release) struct buf name;
+    buf_init(&name, SIZE_MAX / 2);
+    name_from_part(part_type(listing), info->partition, "", &name);
+    return add_entry(listing, buf_span(&name), &detail);
+}
+
+static int fetch_scratch(void *context, const struct scratch *scratch)
+{
+    struct listing *listing = context;
+    struct detail detail = {.kind = DETAIL_SCRATCH, .scratch = *scratch};
+    detail.part_len = scratch->name.len;
+    detail.part_at = keep_in_page(listing, scratch->name);
+    return add_entry(listing, scratch->name, &detail);
+}
+
+static int fetch_control(void *context, const char *name, bool directory)
+{
+    (void)directory;
+    struct detail none = {.kind = DETAIL_NONE};
+    return add_entry(context, span_text(name), &none);
+}
+
+/* Items or partitions: a page. Ends the stage when it comes back short. */
+static int fetch_page(struct listing *listing, struct err *err)
+{
+    struct inode *dir = listing->dir;
+    struct backend *backend = dir->volume->backend;
+    const struct table *table = volume_table(dir->volume);
+    size_t before = entry_count(listing);
+    cleanup(buf_release) struct buf after;
+    buf_init(&after, SIZE_MAX / 2);
+    buf_add_span(&after, buf_span(&listing->after));
+    int code;
+    if (dir_holds_items(dir)) {
+        struct walk walk = {.after = dir_key(dir, buf_span(&after)),
+                            .in_partition = dir->kind == INODE_PARTITION,
+                            .limit = PAGE_ENTRIES,
+                            .bodies = true};
+        code = backend_walk(backend, table, &walk, fetch_item, listing, err);
+    } else {
+        code = backend_partitions(backend, table, buf_span(&after), PAGE_ENTRIES, fetch_partition,
+                                  listing, err);
+    }
+    if (code == 0 && entry_count(listing) - before < PAGE_ENTRIES)
+        listing->stage = STAGE_SCRATCH;
+    return code < 0 ? code : 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Tables by name: few enough to take them all. */
+static int fetch_tables(struct listing *listing)
+{
+    struct mount *mount = listing->mount;
+    scoped_lock(&mount->cache->lock);
+    size_t count = 0;
+    for (struct volume *volume = mount->volumes; volume; volume = volume->next)
+        count += !volume->dropped;
+    cleanup_free const char **names = calloc(count + 1, sizeof *names);
+    if (!names)
+        return -ENOMEM;
+    size_t at = 0;
+    for (struct volume *volume = mount->volumes; volume; volume = volume->next)
+        if (!volume->dropped)
+            names[at++] = volume_table(volume)->name;
+    qsort(names, count, sizeof *names, compare_names);
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = fetch_control(listing, names[i], true);
+    return code;
+}
+
+/* What only this mount knows: files being made, partitions without items. */
+static int fetch_locals(struct listing *listing, struct err *err)
+{
+    struct mount *mount = listing->mount;
+    struct inode *dir = listing->dir;
+    cleanup(buf_release) struct buf parts; /* of partitions: length, bytes */
+    buf_init(&parts, SIZE_MAX / 2);
+    int code = 0;
+    pthread_mutex_lock(&mount->cache->lock);
+    for (struct inode *local = dir->locals; local && code == 0; local = local->local_next) {
+        cleanup(buf_release) struct buf name;
+        buf_init(&name, SIZE_MAX / 2);
+        struct detail none = {.kind = DETAIL_NONE};
+        if (local->kind == INODE_PARTITION) {
+            size_t len = local->name_len;
+            buf_add(&parts, &len, sizeof len);
+            buf_add_span(&parts, inode_name(local));
+            continue;
+        }
+        if (local->edit && local->edit->base) /* takes the place of what the backend lists */
+            continue;
+        inode_file_name(local, &name);
+        code = add_entry(listing, buf_span(&name), &none);
+    }
+    pthread_mutex_unlock(&mount->cache->lock);
+    for (size_t at = 0; code == 0 && at < parts.len;) {
+        size_t len;
+        memcpy(&len, parts.data + at, sizeof len);
+        struct partition_info info = {.partition = span_of(parts.data + at + sizeof len, len)};
+        info.changed_ns = clock_now_ns();
+        at += sizeof len + len;
+        uint64_t items;
+        int64_t changed_ns;
+        code = backend_partition(dir->volume->backend, volume_table(dir->volume), info.partition,
+                                 &items, &changed_ns, err);
+        code = code == -ENOENT ? fetch_partition(listing, &info) : code; /* else it was listed */
+    }
+    return code;
+}
+
+static int fetch_stage(struct listing *listing, struct err *err)
+{
+    struct inode *dir = listing->dir;
+    struct detail none = {.kind = DETAIL_NONE};
+    enum stage stage = listing->stage;
+    int code = 0;
+    switch (stage) {
+    case STAGE_DOTS:
+        code = add_entry(listing, span_text("."), &none);
+        if (code == 0)
+            code = add_entry(listing, span_text(".."), &none);
+        listing->stage = dir->kind == INODE_DIRECTORY ? STAGE_SCRATCH : STAGE_FIRST;
+        return code;
+    case STAGE_FIRST:
+        if (dir->kind == INODE_TABLE || dir->kind == INODE_PARTITION)
+            return fetch_page(listing, err);
+        listing->stage = STAGE_END;
+        if (dir->kind == INODE_ROOT)
+            return fetch_tables(listing);
+        return control_list(listing->mount, inode_name(dir), fetch_control, listing, err);
+    case STAGE_SCRATCH: {
+        struct scratch place;
+        scratch_place(dir, &place);
+        listing->stage = STAGE_LOCAL;
+        return backend_scratch_list(dir->volume->backend, volume_table(dir->volume),
+                                    place.partition, place.parent, fetch_scratch, listing, err);
+    }
+    case STAGE_LOCAL: listing->stage = STAGE_END; return fetch_locals(listing, err);
+    case STAGE_END: break;
+    }
+    return 0;
+}
+
+int fetch_until(struct listing *listing, size_t index, struct err *err)
+{
+    int code = 0;
+    while (code == 0 && entry_count(listing) <= index && listing->stage != STAGE_END) {
+        listing->page_first = entry_count(listing);
+        buf_clear(&listing->details);
+        buf_clear(&listing->page);
+        pthread_mutex_lock(&listing->mount->cache->lock);
+        listing->stamp = cache_stamp(listing->mount->cache);
+        pthread_mutex_unlock(&listing->mount->cache->lock);
+        code = fetch_stage(listing, err);
+    }
+    return code;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* An open directory: what dir.c and fetch.c share. */
+#ifndef FS_LISTING_H
+#define FS_LISTING_H
+
+#include "fs/mount.h"
+
+enum stage { STAGE_DOTS, STAGE_FIRST, STAGE_SCRATCH, STAGE_LOCAL, STAGE_END };
+
+/* What the current page knows of an entry beyond its name. */
+struct detail {
+    enum { DETAIL_NONE, DETAIL_ITEM, DETAIL_SCRATCH, DETAIL_PARTITION } kind;
+    size_t part_at; /* in page */
+    size_t part_len;
+    size_t body_at, body_len; /* in page */
+    struct item_meta meta;
+    struct scratch scratch;
+};
+
+#define AHEAD_ENTRIES 256 /* about what the kernel asks for at a time */
+
+struct offered {
+    struct inode *inode; /* a reference */
+    struct body *body;   /* a reference */
+};
+
+/* Everything is guarded by `lock`, which the request that reads on holds until it has looked ahead:
+ * also while it fetches, since nobody else has use for the same handle. Taken before cache->lock.
+ */
+struct listing {
+    pthread_mutex_t lock;
+    struct mount *mount;
+    struct inode *dir; /* a reference */
+    enum stage stage;
+    struct buf names;
+    struct buf entries; /* size_t[]: where each name begins in `names`; NUL ends it */
+    size_t page_first;  /* index of the first entry that has a detail */
+    struct buf details; /* struct detail[] */
+    struct buf page;
+    struct buf after; /* key part that the next page starts behind */
+    uint64_t stamp;
+    size_t given;                       /* behind the last entry given out */
+    struct inode *ahead[AHEAD_ENTRIES]; /* references, or NULL: entries from ahead_first on */
+    size_t ahead_first, ahead_count;
+    struct buf offered; /* struct offered[] */
+    uint64_t offered_bytes;
+    uint64_t prefill_left;
+};
+
+static inline size_t entry_count(const struct listing *listing)
+{
+    return listing->entries.len / sizeof(size_t);
+}
+
+/* Fetches pages until entry INDEX is there, or the end. (fetch.c) */
+int fetch_until(struct listing *listing, size_t index, struct err *err);
+
+#endif
