@@ -7,18 +7,14 @@
 
 #include "backend/sqlite/sqlite.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 
 /* ---- settings ---- */
-
-static bool same_text(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
 
 static bool kept_settings_equal(const struct table *a, const struct table *b)
 {
     return a->keys == b->keys && a->stream == b->stream &&
-           same_text(a->ttl_attribute, b->ttl_attribute);
+           text_equal(a->ttl_attribute, b->ttl_attribute);
 }
 
 /* Gives TABLE back the settings that the backend keeps for it. */

@@ -92,6 +92,31 @@ struct table *table_copy(const struct table *table)
     return copy;
 }
 
+bool key_attribute_equal(const struct key_attribute *a, const struct key_attribute *b)
+{
+    return text_equal(a->name, b->name) && a->type == b->type;
+}
+
+static bool index_equal(const struct index *a, const struct index *b)
+{
+    return text_equal(a->name, b->name) && key_attribute_equal(&a->partition, &b->partition) &&
+           key_attribute_equal(&a->sort, &b->sort);
+}
+
+bool table_equal(const struct table *a, const struct table *b)
+{
+    bool equal = a->id == b->id && text_equal(a->name, b->name) &&
+                 key_attribute_equal(&a->partition, &b->partition) &&
+                 key_attribute_equal(&a->sort, &b->sort) &&
+                 text_equal(a->ttl_attribute, b->ttl_attribute) && a->keys == b->keys &&
+                 a->stream == b->stream && a->strict_tags == b->strict_tags &&
+                 a->show_keys == b->show_keys && a->format == b->format &&
+                 a->index_count == b->index_count;
+    for (size_t i = 0; equal && i < a->index_count; i++)
+        equal = index_equal(&a->indexes[i], &b->indexes[i]);
+    return equal;
+}
+
 void key_attribute_release(struct key_attribute *attribute)
 {
     free(attribute->name);

@@ -53,6 +53,9 @@ struct table {
 struct table *table_new(struct span name);
 struct table *table_copy(const struct table *table);
 void table_free(struct table *table);
+/* Whether both say the same of everything but times. */
+bool table_equal(const struct table *a, const struct table *b);
+bool key_attribute_equal(const struct key_attribute *a, const struct key_attribute *b);
 
 static inline bool table_sorted(const struct table *table)
 {

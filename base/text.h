@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/span.h"
@@ -28,6 +29,12 @@ void text_visible(struct span text, struct buf *out);
  * Returns the bytes of TEXT that it stands for. */
 #define TEXT_VISIBLE_MAX 8
 size_t text_visible_step(struct span text, char ret_shown[TEXT_VISIBLE_MAX], size_t *ret_len);
+
+/* Whether two C strings are the same; NULL is the same as NULL only. */
+static inline bool text_equal(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
 
 /* RFC 4648: standard alphabet with padding, or url alphabet without. Decoding is strict: the
  * alphabet and padding must match and unused bits be zero; -EINVAL otherwise, OUT untouched. */

@@ -284,7 +284,10 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
     if (code == 0) {
         code = place.kind == PLACE_ITEM ? resolve_item(mount, dir, buf_span(&part), &existing, err)
                                         : resolve(mount, dir, name, &existing, NULL, err);
-        code = code == -ENOENT ? 0 : code;
+        if (code == -ENOENT) {
+            err_clear(err);
+            code = 0;
+        }
     }
     if (code < 0)
         return code;

@@ -28,7 +28,7 @@ static int make_table(struct mount *mount, struct span name, struct fuse_entry_p
     code = backend_create_table(source_backend_for(mount->source, name), table, err);
     table_free(table);
     if (code == 0)
-        code = volumes_load(mount, false, err);
+        code = volume_load(mount, name, err);
     if (code < 0)
         return code;
     scoped_lock(&mount->cache->lock);

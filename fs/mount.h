@@ -169,6 +169,8 @@ static inline void mount_count(struct mount *mount, enum op_counter op)
 
 /* Reads the tables of all backends; tells the kernel what came and went when NOTIFY. */
 int volumes_load(struct mount *, bool notify, struct err *);
+/* The same for the one table of that name; -ENOENT. */
+int volume_load(struct mount *, struct span name, struct err *);
 void volumes_free(struct mount *);
 struct volume *volume_find_locked(struct mount *, struct span name);
 struct volume *volume_by_id_locked(struct mount *, const struct backend *, uint64_t table_id);
@@ -324,7 +326,8 @@ bool report_find(struct mount *, const struct inode *dir, struct span name, stru
 /*
  * Keeps BYTES, which AUTHOR (a process) could not save as the file NAME in DIR, as a draft. A later
  * refusal of the same program for the same file replaces its draft, a later save of it (settle)
- * removes it; drafts of other programs stay until somebody removes them.
+ * removes it; drafts of other programs stay until somebody removes them. The same bytes refused for
+ * the same reason make no second one.
  */
 void draft_keep(struct mount *, const struct inode *dir, struct span name, struct span bytes,
                 int code, const struct err *, pid_t author);

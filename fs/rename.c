@@ -359,7 +359,7 @@ static int rename_table(struct mount *mount, struct inode *source, struct inode 
         code = inode_move(mount->cache, source, dir, INODE_TABLE, name, source->volume);
     }
     table_free(table);
-    return code < 0 ? code : volumes_load(mount, false, err);
+    return code < 0 ? code : volume_load(mount, name, err);
 }
 
 /* --- Choosing the form --- */
@@ -408,6 +408,7 @@ static int rename_file(struct mount *mount, struct inode *source, struct inode *
         code = resolve(mount, dir, name, &rename.target, NULL, err);
     if (code == -ENOENT) {
         rename.target = NULL;
+        err_clear(err);
         code = 0;
     }
     if (code == 0 && source->kind == INODE_ITEM) /* what was written so far goes with it */

@@ -86,35 +86,54 @@ static void draft_place(struct mount *mount, const struct inode *dir, struct spa
     buf_add_span(path, name);
 }
 
-/* Whether PATH is taken by another draft. */
+/* Whether PATH is taken by another draft, and perhaps by one that says what this one will. */
 struct path_search {
-    struct span path;
+    struct span path, reason;
+    uint64_t size;
     bool taken;
+    uint64_t alike; /* its id; 0: it differs */
 };
 
 static int path_taken(void *context, const struct draft *draft)
 {
     struct path_search *search = context;
-    search->taken |= span_equal(draft->path, search->path);
-    return search->taken;
+    if (!span_equal(draft->path, search->path))
+        return 0;
+    search->taken = true;
+    if (draft->size == search->size && span_equal(draft->reason, search->reason))
+        search->alike = draft->id;
+    return 1;
 }
 
-/* The first of PATH, PATH.2, PATH.3 .. that no draft has. */
-static void free_path(struct mount *mount, struct backend *backend, struct span table,
-                      struct buf *path)
+static bool draft_has(struct backend *backend, uint64_t id, struct span bytes)
+{
+    cleanup(buf_release) struct buf body;
+    buf_init(&body, SIZE_MAX / 2);
+    return id && backend_draft_read(backend, id, &body, NULL) == 0 &&
+           span_equal(buf_span(&body), bytes);
+}
+
+/* Makes DRAFT's path, in PATH, the first of PATH, PATH.2, PATH.3 .. that no draft has. False when
+ * one of those has the same BYTES, refused for the same reason: a backup that is tried every night
+ * keeps one. */
+static bool find_path(struct mount *mount, struct backend *backend, struct draft *draft,
+                      struct buf *path, struct span bytes)
 {
     size_t stem = path->len;
     for (int number = 2;; number++) {
-        struct path_search search = {.path = buf_span(path)};
-        if (backend_draft_list(backend, table, path_taken, &search, NULL) < 0)
-            return;
+        struct path_search search = {buf_span(path), draft->reason, draft->size, false, 0};
+        draft->path = search.path;
+        if (backend_draft_list(backend, draft->table, path_taken, &search, NULL) < 0)
+            return true;
+        if (draft_has(backend, search.alike, bytes))
+            return false;
         pthread_mutex_lock(&mount->cache->lock);
         for (struct held_draft *held = mount->held; held; held = held->next)
-            if (span_equal(held->draft.table, table))
+            if (span_equal(held->draft.table, draft->table))
                 path_taken(&search, &held->draft);
         pthread_mutex_unlock(&mount->cache->lock);
         if (!search.taken)
-            return;
+            return true;
         buf_resize(path, stem);
         buf_addf(path, ".%d", number);
     }
@@ -241,8 +260,6 @@ void draft_keep(struct mount *mount, const struct inode *dir, struct span name, 
     struct span table = span_text(volume_table(dir->volume)->name);
     draft_place(mount, dir, name, &path);
     uint64_t id = authored_draft(mount, dir, name, author);
-    if (!id)
-        free_path(mount, backend, table, &path);
     struct draft draft = {.id = id,
                           .table = table,
                           .path = buf_span(&path),
@@ -250,6 +267,8 @@ void draft_keep(struct mount *mount, const struct inode *dir, struct span name, 
                           .reason = span_text(err_text(err, code)),
                           .time_ns = clock_now_ns(),
                           .size = bytes.len};
+    if (!id && !find_path(mount, backend, &draft, &path, bytes))
+        return;
     int written = draft_write(backend, &draft, bytes, &id, NULL);
     if (written == -ENOENT) { /* somebody has removed the earlier one */
         draft.id = 0;

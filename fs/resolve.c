@@ -230,13 +230,11 @@ static int resolve_known_table(struct mount *mount, struct span name, struct ino
 static int resolve_table(struct mount *mount, struct span name, struct inode **ret_inode,
                          struct err *err)
 {
-    int code = resolve_known_table(mount, name, ret_inode, err);
-    struct backend *backend;
-    struct table *table;
-    if (code != -ENOENT || source_table(mount->source, name, &backend, &table, NULL) < 0)
+    int code = resolve_known_table(mount, name, ret_inode, NULL);
+    if (code == -ENOENT)
+        code = volume_load(mount, name, err);
+    else
         return code;
-    table_free(table);
-    code = volumes_load(mount, false, err);
     return code < 0 ? code : resolve_known_table(mount, name, ret_inode, err);
 }
 

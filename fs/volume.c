@@ -36,6 +36,10 @@ static int collect_name(void *context, const struct table *table)
 
 static void volume_update_locked(struct volume *volume, struct table *table)
 {
+    if (table_equal(current_table(volume), table)) {
+        table_free(table);
+        return;
+    }
     struct retired_table *retired = malloc(sizeof *retired);
     if (!retired) {
         table_free(table); /* the old description serves until the next change */
@@ -61,9 +65,21 @@ static void name_gone_locked(struct mount *mount, struct span name, bool notify)
         notify_name(mount, mount->cache->root, name);
 }
 
+/* The volume that had the table's name is another table now: it was dropped and made anew. */
+static void drop_namesake_locked(struct mount *mount, const struct backend *backend,
+                                 const struct table *table, bool notify)
+{
+    struct volume *namesake = volume_find_locked(mount, span_text(table->name));
+    if (!namesake || (namesake->backend == backend && volume_table(namesake)->id == table->id))
+        return;
+    namesake->dropped = true;
+    name_gone_locked(mount, span_text(table->name), notify);
+}
+
 static int volume_put_locked(struct mount *mount, struct backend *backend, struct table *table,
                              bool notify)
 {
+    drop_namesake_locked(mount, backend, table, notify);
     struct volume *volume = volume_by_id_locked(mount, backend, table->id);
     if (volume && !volume->dropped) {
         const struct table *old = volume_table(volume);
@@ -105,6 +121,22 @@ static void drop_missing_locked(struct mount *mount, const struct buf *names, bo
     }
 }
 
+static int load(struct mount *mount, struct span name, bool notify, struct err *err)
+{
+    struct backend *backend;
+    struct table *table;
+    int code = source_table(mount->source, name, &backend, &table, err);
+    if (code < 0)
+        return code;
+    scoped_lock(&mount->cache->lock);
+    return volume_put_locked(mount, backend, table, notify);
+}
+
+int volume_load(struct mount *mount, struct span name, struct err *err)
+{
+    return load(mount, name, false, err);
+}
+
 int volumes_load(struct mount *mount, bool notify, struct err *err)
 {
     cleanup(buf_release) struct buf names;
@@ -113,16 +145,10 @@ int volumes_load(struct mount *mount, bool notify, struct err *err)
     for (size_t at = 0; code == 0 && at < names.len;) {
         const char *name = names.data + at;
         at += strlen(name) + 1;
-        struct backend *backend;
-        struct table *table;
-        code = source_table(mount->source, span_text(name), &backend, &table, err);
+        code = load(mount, span_text(name), notify, err);
         if (code == -ENOENT) { /* dropped just now: the next load sees it */
+            err_clear(err);
             code = 0;
-            continue;
-        }
-        if (code == 0) {
-            scoped_lock(&mount->cache->lock);
-            code = volume_put_locked(mount, backend, table, notify);
         }
     }
     if (code == 0) {

@@ -378,8 +378,10 @@ static int set_stream(struct mount *mount, struct inode *inode, struct span valu
         return -ENOMEM;
     table->stream = on;
     int code = backend_alter_table(inode->volume->backend, table, err);
+    if (code == 0)
+        code = volume_load(mount, span_text(table->name), err);
     table_free(table);
-    return code < 0 ? code : volumes_load(mount, false, err);
+    return code;
 }
 
 int fs_xattr_set(struct mount *mount, struct inode *inode, struct span name, struct span value,

@@ -4,6 +4,7 @@
 
 #include "backend/sqlite/store.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "base/clock.h"
 
 struct table_job {
@@ -242,11 +243,6 @@ static int update_table(struct store *store, const struct table *table, struct e
     return conn_step(store->writer, statement, err);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static int apply_alter(struct store *store, struct job *job, struct err *err)
 {
     const struct table *table = ((struct table_job *)job)->table;
@@ -255,7 +251,7 @@ static int apply_alter(struct store *store, struct job *job, struct err *err)
 
     if (code)
         return code;
-    bool ttl_moves = !same_text(known->table->ttl_attribute, table->ttl_attribute);
+    bool ttl_moves = !text_equal(known->table->ttl_attribute, table->ttl_attribute);
     code = check_free_name(store, table, table->id, err);
     if (code == 0)
         code = update_table(store, table, err);

@@ -10,6 +10,7 @@
 #include "backend/sqlite/store.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 /* The row as it is. The body is valid until the finding statement is reset. */
 struct found {
@@ -20,25 +21,15 @@ struct found {
     struct span body;
 };
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static bool same_attribute(const struct key_attribute *a, const struct key_attribute *b)
-{
-    return same_text(a->name, b->name) && a->type == b->type;
-}
-
 /* Whether a body examined with A needs no examination with B. */
 static bool same_rules(const struct table *a, const struct table *b)
 {
-    if (!same_text(a->ttl_attribute, b->ttl_attribute) || a->index_count != b->index_count ||
-        !same_attribute(&a->partition, &b->partition) || !same_attribute(&a->sort, &b->sort))
+    if (!text_equal(a->ttl_attribute, b->ttl_attribute) || a->index_count != b->index_count ||
+        !key_attribute_equal(&a->partition, &b->partition) || !key_attribute_equal(&a->sort, &b->sort))
         return false;
     for (size_t i = 0; i < a->index_count; i++)
-        if (!same_attribute(&a->indexes[i].partition, &b->indexes[i].partition) ||
-            !same_attribute(&a->indexes[i].sort, &b->indexes[i].sort))
+        if (!key_attribute_equal(&a->indexes[i].partition, &b->indexes[i].partition) ||
+            !key_attribute_equal(&a->indexes[i].sort, &b->indexes[i].sort))
             return false;
     return true;
 }

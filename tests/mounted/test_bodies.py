@@ -92,6 +92,14 @@ class Bodies(MountedTest):
         os.unlink(folder + "/a.json")
         self.assertEqual([], self.drafts())
 
+    def test_the_same_refusal_makes_one_draft(self):
+        # A backup that is tried again every night.
+        for _ in range(3):
+            self.sh(f"printf '{{' > {self.path('a.json')}", status=None)
+            self.sh(f"printf '{{]' > {self.path('a.json')}", status=None)
+        self.assertEqual(["a.json", "a.json.2"], self.drafts())
+        self.assertEqual([b"{", b"{]"], [self.draft(name)[0] for name in self.drafts()])
+
     def test_drafts_survive_a_remount(self):
         self.assertErrno(errno.EINVAL, self.write, "a.json", "{")
         before = self.draft("a.json")

@@ -122,6 +122,29 @@ class Coherence(MountedTest):
         self.seen_within(lambda: name not in os.listdir(self.mnt), "a dropped table by ls")
         self.seen_within(lambda: not os.path.exists(os.path.join(self.mnt, name)), "by stat")
 
+    def test_table_made_anew_at_once(self):
+        # Dropped and created within one look of the follower: one table, the new one.
+        for turn in range(5):
+            self.itemctl("drop", self.table, "--force")
+            self.itemctl("create", self.table, "--key", "id")
+            self.put_plain(f"t{turn}")
+            for directory in (self.dir, self.there):
+                self.seen_within(lambda: os.path.exists(os.path.join(directory, f"t{turn}.json")),
+                                 "the new table's item")
+                self.assertEqual([f"t{turn}.json"], os.listdir(directory))
+                tables = os.listdir(os.path.dirname(directory))
+                self.assertEqual(1, tables.count(self.table), tables)
+        os.unlink(os.path.join(self.there, "t4.json"))
+        os.rmdir(self.there)
+        self.seen_within(lambda: self.table not in os.listdir(self.mnt), "the table goes")
+        os.mkdir(self.there)
+        self.seen_within(lambda: os.path.isdir(self.dir), "and comes back")
+        self.write("a.json", "{}")
+        self.assertEqual(1, os.listdir(self.mnt).count(self.table))
+
+    def put_plain(self, key):
+        self.itemctl("put", self.table, "--item", "-", input=json.dumps({"id": {"S": key}}))
+
     def test_scratch_files_there(self):
         self.write_there("notes", "one")
         self.seen_within(lambda: self.names() == ["notes"], "a scratch file by ls")

@@ -102,6 +102,15 @@ class Rename(MountedTest):
         self.assertBoth("a.json", '{"v": "a"}')
         self.assertChanges()
 
+    def test_invalid_scratch_to_a_new_item(self):
+        self.write("tmp", '{"v": 1,}')
+        self.assertErrno(errno.EINVAL, self.rename, "tmp", "c.json")
+        text, reason = self.draft("c.json")
+        self.assertEqual(b'{"v": 1,}', text)
+        self.assertIn("line 1, column 9", reason)
+        self.assertEqual(b'{"v": 1,}', self.read("tmp"))
+        self.assertChanges()
+
     def test_scratch_onto_an_item_keeps_ttl(self):
         os.setxattr(self.path("a.json"), "user.itemfs.ttl", b"4102444800")
         self.mark()

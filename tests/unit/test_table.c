@@ -162,6 +162,32 @@ static void test_defaults_and_copy(void)
     table_free(NULL);
 }
 
+static void test_equal(void)
+{
+    struct table *table = make("id", "n:N", "i:a,b:N", "j:c");
+    struct table *copy = table_copy(table);
+    copy->changed_ns = 5;
+    check(table_equal(table, copy)); /* but for times */
+    copy->stream = !copy->stream;
+    check(!table_equal(table, copy));
+    copy->stream = table->stream;
+    copy->id = 9;
+    check(!table_equal(table, copy));
+    copy->id = table->id;
+    copy->indexes[1].partition.type = VALUE_N;
+    check(!table_equal(table, copy));
+    copy->indexes[1].partition.type = VALUE_S;
+    check(table_equal(table, copy));
+    copy->index_count = 1;
+    check(!table_equal(table, copy));
+    copy->index_count = 2;
+    free(copy->ttl_attribute);
+    copy->ttl_attribute = strdup("expires");
+    check(!table_equal(table, copy));
+    table_free(table);
+    table_free(copy);
+}
+
 static void test_json(void)
 {
     cleanup(buf_release) struct buf out;
@@ -213,4 +239,4 @@ static void test_json(void)
 }
 
 CHECK_MAIN(CHECK_TEST(test_names), CHECK_TEST(test_attribute_parse), CHECK_TEST(test_index_parse),
-           CHECK_TEST(test_check), CHECK_TEST(test_defaults_and_copy), CHECK_TEST(test_json))
+           CHECK_TEST(test_check), CHECK_TEST(test_defaults_and_copy), CHECK_TEST(test_equal), CHECK_TEST(test_json))
