@@ -49,6 +49,11 @@ int item_examine(const struct table *table, struct key key, struct span body,
 int item_fit_key(const struct table *table, struct key key, struct span body, struct buf *out,
                  struct err *err);
 
+/* Appends the parts of the key that BODY, which has passed item_examine, names by its own members;
+ * KEY's where it has none. */
+int item_named_key(const struct table *table, struct key key, struct span body,
+                   struct buf *partition, struct buf *sort, struct err *err);
+
 /*
  * Appends BODY with the TTL attribute set to SECONDS (0: removed), all other bytes as they were: an
  * existing member's value is replaced; a new member goes to the end in the style of the member

@@ -64,6 +64,34 @@ int item_fit_key(const struct table *table, struct key key, struct span body, st
     return buf_result(out, err);
 }
 
+int item_named_key(const struct table *table, struct key key, struct span body,
+                   struct buf *partition, struct buf *sort, struct err *err)
+{
+    struct span raw[2] = {{NULL, 0}, {NULL, 0}};
+    cleanup(body_close) struct body_reader reader;
+    struct body_member member;
+    int got = body_open(&reader, body, err);
+    got = got ? got : body_next(&reader, &member);
+    while (got > 0) {
+        const struct key_attribute *attribute =
+            reader.kind == BODY_OBJECT ? item_key_attribute(table, member.name) : NULL;
+        if (attribute)
+            raw[attribute == &table->sort] = member.raw;
+        got = body_next(&reader, &member);
+    }
+    if (got == 0 && raw[0].data)
+        got = item_index_part(table->partition.type, raw[0], partition);
+    else
+        buf_add_span(partition, key.partition);
+    if (got == 0 && raw[1].data)
+        got = item_index_part(table->sort.type, raw[1], sort);
+    else
+        buf_add_span(sort, key.sort);
+    if (got > 0)
+        return err_set(err, EINVAL, "a key of the wrong type");
+    return got ? got : buf_result(partition, err) ? -ENOMEM : buf_result(sort, err);
+}
+
 /* A member's place in the text. */
 struct place {
     const char *before; /* the end of the member before it, or of the "{" */

@@ -105,13 +105,12 @@ static bool index_equal(const struct index *a, const struct index *b)
 
 bool table_equal(const struct table *a, const struct table *b)
 {
-    bool equal = a->id == b->id && text_equal(a->name, b->name) &&
-                 key_attribute_equal(&a->partition, &b->partition) &&
-                 key_attribute_equal(&a->sort, &b->sort) &&
-                 text_equal(a->ttl_attribute, b->ttl_attribute) && a->keys == b->keys &&
-                 a->stream == b->stream && a->strict_tags == b->strict_tags &&
-                 a->show_keys == b->show_keys && a->format == b->format &&
-                 a->index_count == b->index_count;
+    bool equal =
+        a->id == b->id && text_equal(a->name, b->name) &&
+        key_attribute_equal(&a->partition, &b->partition) &&
+        key_attribute_equal(&a->sort, &b->sort) && text_equal(a->ttl_attribute, b->ttl_attribute) &&
+        a->keys == b->keys && a->stream == b->stream && a->strict_tags == b->strict_tags &&
+        a->show_keys == b->show_keys && a->format == b->format && a->index_count == b->index_count;
     for (size_t i = 0; equal && i < a->index_count; i++)
         equal = index_equal(&a->indexes[i], &b->indexes[i]);
     return equal;

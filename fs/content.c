@@ -35,13 +35,16 @@ static int replace_body(struct buf *next, struct buf *out, struct span *body)
 }
 
 int content_store(const struct table *table, struct key key, struct span file, int64_t old_ttl,
-                  enum ttl_rule rule, struct buf *out, int64_t *ret_ttl, struct err *err)
+                  enum ttl_rule rule, struct buf *out, int64_t *ret_ttl, bool *ret_rekeyed,
+                  struct err *err)
 {
     cleanup(buf_release) struct buf next;
     buf_init(&next, SIZE_MAX / 2);
     struct span body = file;
     int code = 0;
     *ret_ttl = old_ttl;
+    if (ret_rekeyed)
+        *ret_rekeyed = false;
     bool changed = false;
     if (table->format == FORMAT_TYPED && file.len > 0) {
         code = item_body_from_typed_file(table, key, file, &next, ret_ttl, err);
@@ -58,6 +61,8 @@ int content_store(const struct table *table, struct key key, struct span file, i
         if (code == 0)
             code = replace_body(&next, out, &body);
         changed = true;
+        if (ret_rekeyed)
+            *ret_rekeyed = true;
     }
     if (code == 0 && facts.is_object && !facts.has_ttl && rule == TTL_KEPT && old_ttl > 0) {
         buf_clear(&next);

@@ -29,7 +29,7 @@ static int exchange_items(struct rename *rename, struct err *err)
         const struct table *table = volume_table(sides[i]->volume);
         if (code == 0)
             code = content_store(table, keys[i].key, body_span(bodies[i]), from->meta.ttl, TTL_KEPT,
-                                 &outs[i], &ttl, err);
+                                 &outs[i], &ttl, NULL, err);
         if (code >= 0)
             actions[i] = (struct action){.kind = ACTION_PUT,
                                          .table = table,
@@ -92,9 +92,13 @@ static int exchange_mixed(struct rename *rename, struct inode *item, struct inod
     struct key_copy copy;
     cleanup(buf_release) struct buf out;
     buf_init(&out, SIZE_MAX / 2);
+    cleanup(buf_release) struct buf name;
+    buf_init(&name, SIZE_MAX / 2);
+    bool rekeyed = false;
     struct action actions[2] = {0};
     const struct table *table = volume_table(item->volume);
     pthread_mutex_lock(&mount->cache->lock);
+    inode_file_name(item, &name);
     int code = key_copy_locked(item, &copy);
     scratch_action_locked(scratch, &actions[1]);
     pthread_mutex_unlock(&mount->cache->lock);
@@ -104,7 +108,7 @@ static int exchange_mixed(struct rename *rename, struct inode *item, struct inod
         code = current_content(mount, scratch, &scratch_body, &scratch_mtime_ns, err);
     if (code == 0)
         code = content_store(table, copy.key, body_span(scratch_body), item->meta.ttl, TTL_KEPT,
-                             &out, &ttl, err);
+                             &out, &ttl, &rekeyed, err);
     if (code >= 0 && item_body && scratch_body) {
         actions[0] = (struct action){.kind = ACTION_PUT,
                                      .table = table,
@@ -117,6 +121,8 @@ static int exchange_mixed(struct rename *rename, struct inode *item, struct inod
         actions[1].scratch.mtime_ns = item_mtime_ns;
         code = backend_write(item->volume->backend, actions, 2, 0, err);
     }
+    if (code == 0 && rekeyed)
+        draft_keep_rekeyed(mount, item->parent, buf_span(&name), copy.key, body_span(scratch_body));
     key_copy_release(&copy);
     body_unref(item_body);
     body_unref(scratch_body);

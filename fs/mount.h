@@ -279,11 +279,12 @@ enum ttl_rule {
 
 /*
  * Checks FILE as the new content of the item KEY, and gives the body to store: 0 when that is FILE
- * itself, 1 when it is in OUT. ret_ttl: the TTL to keep beside a body that is no object. Errors as
- * item_examine; ret_incomplete (may be NULL): more text could make it valid.
+ * itself, 1 when it is in OUT. ret_ttl: the TTL to keep beside a body that is no object.
+ * ret_rekeyed (may be NULL): the text named another key. Errors as item_examine.
  */
 int content_store(const struct table *, struct key key, struct span file, int64_t old_ttl,
-                  enum ttl_rule rule, struct buf *out, int64_t *ret_ttl, struct err *);
+                  enum ttl_rule rule, struct buf *out, int64_t *ret_ttl, bool *ret_rekeyed,
+                  struct err *);
 
 /* --- saving (save.c) --- */
 
@@ -331,6 +332,13 @@ bool report_find(struct mount *, const struct inode *dir, struct span name, stru
  */
 void draft_keep(struct mount *, const struct inode *dir, struct span name, struct span bytes,
                 int code, const struct err *, pid_t author);
+/*
+ * The file NAME in DIR was saved as the item KEY although its text, BYTES, named another key. Where
+ * that is an item, the file is a copy of it; else nobody has that value any more, and the text is
+ * kept as a draft.
+ */
+void draft_keep_rekeyed(struct mount *, const struct inode *dir, struct span name, struct key key,
+                        struct span bytes);
 void draft_settle(struct mount *, const struct inode *item, pid_t author);
 /* Tries to give held drafts to their backends. */
 void drafts_retry(struct mount *);

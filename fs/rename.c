@@ -95,7 +95,8 @@ static int put_item(struct rename *rename, struct action *old, bool old_first, s
     buf_init(&out, SIZE_MAX / 2);
     buf_init(&rendered, SIZE_MAX / 2);
     int64_t kept_ttl;
-    int code = content_store(table, key, content, ttl, TTL_KEPT, &out, &kept_ttl, err);
+    bool rekeyed;
+    int code = content_store(table, key, content, ttl, TTL_KEPT, &out, &kept_ttl, &rekeyed, err);
     if (code < 0)
         return code;
     struct action put = {.kind = ACTION_PUT,
@@ -117,6 +118,8 @@ static int put_item(struct rename *rename, struct action *old, bool old_first, s
     if (code < 0)
         return code;
     rename->rewritten = !span_equal(shown, content);
+    if (rekeyed && rename->source->kind == INODE_FILE)
+        draft_keep_rekeyed(mount, dir, rename->name, key, content);
     atomic_fetch_add_explicit(&mount->saves, 1, memory_order_relaxed);
     grace_cancel(mount, dir, rename->part);
     if (rename->target)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "backend/check.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -278,6 +279,27 @@ void draft_keep(struct mount *mount, const struct inode *dir, struct span name, 
         authored_add(mount, dir, name, author, id);
     else
         draft_hold(mount, backend, &draft, bytes);
+}
+
+void draft_keep_rekeyed(struct mount *mount, const struct inode *dir, struct span name,
+                        struct key key, struct span bytes)
+{
+    const struct table *table = volume_table(dir->volume);
+    cleanup(buf_release) struct buf partition;
+    cleanup(buf_release) struct buf sort;
+    buf_init(&partition, KEY_PART_MAX);
+    buf_init(&sort, KEY_PART_MAX);
+    struct item_meta meta;
+    struct err err = {0};
+    if (item_named_key(table, key, bytes, &partition, &sort, NULL) < 0)
+        return;
+    struct key named = {.partition = buf_span(&partition), .sort = buf_span(&sort)};
+    if (backend_get(dir->volume->backend, table, named, &meta, NULL, NULL) == 0)
+        return;
+    err_set(&err, 0, "saved as %s: the file's name gives the key, and the text named %s",
+            item_label(table, key).text, item_label(table, named).text);
+    report_failure(mount, dir, name, "key", 0, &err);
+    draft_keep(mount, dir, name, bytes, 0, &err, 0);
 }
 
 void drafts_retry(struct mount *mount)

@@ -300,7 +300,7 @@ static int commit_scratch(struct mount *mount, struct inode *inode, unsigned fla
 /* What goes to the backend, from the edit, whose bytes stand still. */
 static int commit_item_write(struct mount *mount, struct inode *inode, struct key key,
                              unsigned flags, struct buf *out, struct action *action,
-                             struct err *err)
+                             bool *ret_rekeyed, struct err *err)
 {
     const struct table *table = volume_table(inode->volume);
     struct edit *edit = inode->edit;
@@ -312,7 +312,8 @@ static int commit_item_write(struct mount *mount, struct inode *inode, struct ke
         return err_set(err, EINVAL, "table %s: an item cannot be emptied; it stays as it was",
                        table->name);
     int64_t ttl;
-    int code = content_store(table, key, file, inode->meta.ttl, TTL_TEXT, out, &ttl, err);
+    int code =
+        content_store(table, key, file, inode->meta.ttl, TTL_TEXT, out, &ttl, ret_rekeyed, err);
     if (code < 0)
         return code;
     *action = (struct action){
@@ -377,18 +378,24 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     struct action action = {0};
     cleanup(buf_release) struct buf out;
     cleanup(buf_release) struct buf rendered;
+    cleanup(buf_release) struct buf name;
+    bool rekeyed = false;
     buf_init(&out, SIZE_MAX / 2);
     buf_init(&rendered, SIZE_MAX / 2);
+    buf_init(&name, SIZE_MAX / 2);
     pthread_mutex_lock(&mount->cache->lock);
     int code = key_copy_locked(inode, &copy);
     pid_t author = edit->author;
+    inode_file_name(inode, &name);
     pthread_mutex_unlock(&mount->cache->lock);
     if (code == 0)
-        code = commit_item_write(mount, inode, copy.key, flags, &out, &action, err);
+        code = commit_item_write(mount, inode, copy.key, flags, &out, &action, &rekeyed, err);
     struct span shown = span_of(NULL, 0);
     if (code == 0)
         code =
             content_show(action.table, copy.key, &action.meta, action.body, &rendered, &shown, err);
+    if (code == 0 && rekeyed)
+        draft_keep_rekeyed(mount, inode->parent, buf_span(&name), copy.key, buf_span(&edit->bytes));
     key_copy_release(&copy);
     if (code < 0)
         return refuse(mount, inode, code, err);

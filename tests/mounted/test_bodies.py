@@ -100,6 +100,28 @@ class Bodies(MountedTest):
         self.assertEqual(["a.json", "a.json.2"], self.drafts())
         self.assertEqual([b"{", b"{]"], [self.draft(name)[0] for name in self.drafts()])
 
+    def test_a_text_that_names_another_key(self):
+        text = b'{"key":"SECRET-1","v":1}'
+        self.write("conf.json", text)
+        self.assertBoth("conf.json", '{"key":"conf","v":1}')
+        self.write("tmp", text)
+        os.rename(self.path("tmp"), self.path("other.json"))
+        self.assertBoth("other.json", '{"key":"other","v":1}')
+        self.assertEqual(["conf.json", "other.json"], self.drafts())
+        kept, reason = self.draft("conf.json")
+        self.assertEqual(text, kept)
+        self.assertEqual(f"saved as {self.table}/conf: the file's name gives the key, and the text "
+                         f"named {self.table}/SECRET-1", reason)
+        self.assertEqual(text, self.draft("other.json")[0])
+        self.assertIn(reason, self.mount.log_text())
+
+    def test_a_copy_of_an_item_that_shows_its_key(self):
+        self.write("a.json", '{"key":"a","v":1}')
+        self.sh("cp a.json b.json; cp a.json tmp; mv tmp c.json; mv a.json d.json")
+        for name in "bcd":
+            self.assertBoth(f"{name}.json", f'{{"key":"{name}","v":1}}')
+        self.assertEqual([], self.drafts())
+
     def test_drafts_survive_a_remount(self):
         self.assertErrno(errno.EINVAL, self.write, "a.json", "{")
         before = self.draft("a.json")

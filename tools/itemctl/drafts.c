@@ -14,7 +14,7 @@
 
 static const char *error_name(int code)
 {
-    const char *name = strerrorname_np(code);
+    const char *name = code ? strerrorname_np(code) : "none"; /* saved, but changed */
 
     return name ? name : "error";
 }
