@@ -20,7 +20,7 @@ enum form form_of_name(struct span name)
         if (span_equal(name, span_text(known[i].name)))
             return known[i].form;
     }
-    return FORM_UNKNOWN;
+    return FORM_NONE;
 }
 
 int form_of_token(const struct json_token *name, enum form *ret_form)
@@ -81,13 +81,10 @@ static int refuse(const struct walk *walk, const struct suspect *suspect)
     };
     struct span name = suspect->name;
     const int shown = (int)(name.len < 60 ? name.len : 60);
-    if (suspect->form != FORM_UNKNOWN)
-        return json_refuse(walk->reader, suspect->at, walk->err, "\"%.*s\" needs %s", shown,
-                           name.data, wanted[suspect->form]);
     return json_refuse(walk->reader, suspect->at, walk->err,
-                       "an object whose only name begins with \"$\" is written "
-                       "{\"$M\": {\"%.*s\": ..}}",
-                       shown, name.data);
+                       "\"%.*s\" needs %s (an object with just that name is written "
+                       "{\"$M\": {\"%.*s\": ..}})",
+                       shown, name.data, wanted[suspect->form], shown, name.data);
 }
 
 static int walk_array(struct walk *walk)
@@ -110,8 +107,8 @@ static int walk_array(struct walk *walk)
  * rare and hold no containers besides a set's array, so the reader of values does the work. */
 static int form_holds(struct span object, enum form form, enum json_kind content)
 {
-    if (form == FORM_UNKNOWN || form == FORM_M)
-        return form == FORM_M && content == JSON_OBJECT;
+    if (form == FORM_M)
+        return content == JSON_OBJECT;
     struct value value;
     int error = value_from_plain(object, &value, NULL);
     if (error)

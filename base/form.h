@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The "$" forms of plain JSON (value.h) at the level of text. An object is a form when it has one
- * member and that member's name begins with "$"; which one is known only at the object's end, so
+ * member and that member has one of five names; which it is, is known only at the object's end, so
  * checks and readers decide there. What {"$M": ..} holds is an object taken literally: its own
- * single "$" member is a name, not a form.
+ * single member of such a name is a name, not a form.
  */
 #ifndef BASE_FORM_H
 #define BASE_FORM_H
@@ -14,15 +14,15 @@
 #include "base/span.h"
 
 enum form {
-    FORM_NONE,    /* the name does not begin with "$" */
-    FORM_UNKNOWN, /* it does, but is none of these */
-    FORM_B,
-    FORM_SS,
-    FORM_NS,
-    FORM_BS,
-    FORM_M,
+    FORM_NONE,
+    FORM_B,  /* {"$B": "base64"}, binary */
+    FORM_SS, /* {"$SS": ["a"]}, a set of strings */
+    FORM_NS, /* {"$NS": [1]}, a set of numbers */
+    FORM_BS, /* {"$BS": ["base64"]}, a set of binaries */
+    FORM_M,  /* {"$M": {..}}, an object as it stands */
 };
 
+/* The form that an object with the single member NAME is. */
 enum form form_of_name(struct span name);
 /* The same for a JSON_NAME token. -ENOMEM. */
 int form_of_token(const struct json_token *name, enum form *ret_form);

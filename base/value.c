@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/form.h"
 #include "base/number.h"
 #include "base/value_tree.h"
 
@@ -181,8 +182,9 @@ size_t value_plain_depth(const struct value *value)
 
 bool value_needs_wrap(const struct value *map)
 {
-    return map->map.count == 1 && map->map.members[0].name_len > 0 &&
-           map->map.members[0].name[0] == '$';
+    const struct member *first = map->map.members;
+    return map->map.count == 1 &&
+           form_of_name(span_of(first->name, first->name_len)) != FORM_NONE;
 }
 
 static int order_members(const void *a, const void *b)

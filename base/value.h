@@ -4,7 +4,7 @@
  *
  *   plain   what item files show: string S, number N, true/false BOOL, null NULL, array L, object
  *           M; what JSON lacks is {"$B": base64}, {"$SS": [..]}, {"$NS": [..]}, {"$BS": [..]}; an
- *           object with one member whose name begins with "$" is {"$M": {..}}.
+ *           object with one member of such a name is {"$M": {..}}.
  *   typed   DynamoDB's wire form: {"S": ".."}, {"N": "5"}, {"M": {..}} ...
  *
  * Anything that goes in comes out the same: numbers keep their text, strings may hold NUL and lone

@@ -161,20 +161,27 @@ class Bodies(MountedTest):
 
     def test_typed_forms(self):
         body = ('{"s":"x","b":{"$B":"AAH/"},"ss":{"$SS":["a","b"]},"ns":{"$NS":[1,2]},'
-                '"bs":{"$BS":["AA==","AQ=="]},"m":{"k":null},"l":[true,{}],"q":{"$M":{"$x":1}}}')
+                '"bs":{"$BS":["AA==","AQ=="]},"m":{"k":null},"l":[true,{}],"q":{"$M":{"$B":1}}}')
         self.write("a.json", body)
         typed = json.loads(self.itemctl("get", self.table, "-k", "a").stdout)
         self.assertEqual({
             "key": {"S": "a"}, "s": {"S": "x"}, "b": {"B": "AAH/"}, "ss": {"SS": ["a", "b"]},
             "ns": {"NS": ["1", "2"]}, "bs": {"BS": ["AA==", "AQ=="]},
             "m": {"M": {"k": {"NULL": True}}},
-            "l": {"L": [{"BOOL": True}, {"M": {}}]}, "q": {"M": {"$x": {"N": "1"}}}}, typed)
+            "l": {"L": [{"BOOL": True}, {"M": {}}]}, "q": {"M": {"$B": {"N": "1"}}}}, typed)
 
     def test_wrong_typed_forms_are_refused(self):
         for body in ('{"x":{"$B":5}}', '{"x":{"$B":"?"}}', '{"x":{"$SS":[]}}', '{"x":{"$SS":[1]}}',
-                     '{"x":{"$SS":["a","a"]}}', '{"x":{"$NS":[1,1.0]}}', '{"x":{"$Q":1}}'):
+                     '{"x":{"$SS":["a","a"]}}', '{"x":{"$NS":[1,1.0]}}'):
             with self.subTest(body=body):
                 self.assertErrno(errno.EINVAL, self.write, "a.json", body)
+
+    def test_other_dollar_names_are_names(self):
+        for body in ('{"$ref":"#/a"}', '{"$schema":"s","p":[{"$ref":"#/b"}]}', '{"x":{"$Q":1}}'):
+            self.write("a.json", body)
+            self.assertBoth("a.json", body)
+        typed = json.loads(self.itemctl("get", self.table, "-k", "a").stdout)
+        self.assertEqual({"key": {"S": "a"}, "x": {"M": {"$Q": {"N": "1"}}}}, typed)
 
     def test_values_that_are_no_objects(self):
         for body in ("5", "[1,2]", '"x"', "null", "true"):

@@ -118,11 +118,11 @@ static void test_refused(void)
     check_refused(table, key, "{\"n\": \"5\"}", "index \"i\": it must be a number");
     check_refused(table, key, "{\"n\": 1e999}", "index \"i\"");
     check_refused(table, key, "\"x\"", "index \"v\"");
-    check_refused(table, key, "{\"x\": {\"$ref\": 1}}", "{\"$M\": {\"$ref\": ..}}");
-    check_refused(table, key, "{\"$value\": 5}", "{\"$M\": {\"$value\": ..}}");
+    check_refused(table, key, "{\"x\": {\"$B\": 1}}", "{\"$M\": {\"$B\": ..}}");
     examine(table, key, "{\"s\": \"\\u0061\", \"n\": 1e3, \"x\": {\"s\": 5}}");
     examine(table, key, "5");
-    examine(table, key, "{\"$M\": {\"$value\": 5}}");
+    examine(table, key, "{\"$value\": 5}");
+    examine(table, key, "{\"$schema\": \"s\", \"x\": {\"$ref\": \"#/a\"}}");
     table_free(table);
 }
 
@@ -189,8 +189,8 @@ static void test_bodies(void)
                "{\n  \"z\": 1\n}\n", 0);
     check_body(table, "{\"-ttl\":5}", 0, "{\"-ttl\":{\"N\":\"5\"},\"id\":{\"S\":\"a\"}}",
                "{\n  \"-ttl\": 5\n}\n", 0);
-    check_body(table, "{\"$M\":{\"$x\":1}}", 0, "{\"$x\":{\"N\":\"1\"},\"id\":{\"S\":\"a\"}}",
-               "{\n  \"$M\": {\n    \"$x\": 1\n  }\n}\n", 0);
+    check_body(table, "{\"$x\":1}", 0, "{\"$x\":{\"N\":\"1\"},\"id\":{\"S\":\"a\"}}",
+               "{\n  \"$x\": 1\n}\n", 0);
     check_body(table, "{\"$M\":{\"$B\":\"aGk=\"}}", 0,
                "{\"$B\":{\"S\":\"aGk=\"},\"id\":{\"S\":\"a\"}}",
                "{\n  \"$M\": {\n    \"$B\": \"aGk=\"\n  }\n}\n", 0);
@@ -216,7 +216,7 @@ static void test_bare_bodies(void)
     check_body(table, "null", 77,
                "{\"$value\":{\"NULL\":true},\"-ttl\":{\"N\":\"77\"},\"id\":{\"S\":\"a\"}}",
                "null\n", 77);
-    check_body(table, "{\"$M\":{\"$value\":5}}", 0,
+    check_body(table, "{\"$value\":5}", 0,
                "{\"$value\":{\"N\":\"5\"},\"id\":{\"S\":\"a\"}}", "5\n", 0);
     check_body(table, "{\"id\":\"a\",\"$value\":5,\"-ttl\":9}", 0,
                "{\"$value\":{\"N\":\"5\"},\"-ttl\":{\"N\":\"9\"},\"id\":{\"S\":\"a\"}}", "5\n", 9);
@@ -231,9 +231,9 @@ static void test_bare_bodies(void)
     check_body(table, "{\"$value\":5,\"-ttl\":0}", 0,
                "{\"$value\":{\"N\":\"5\"},\"-ttl\":{\"N\":\"0\"},\"id\":{\"S\":\"a\"}}",
                "{\n  \"$value\": 5,\n  \"-ttl\": 0\n}\n", 0);
-    check_body(table, "{\"$M\":{\"$value\":{\"b\":1}}}", 0,
+    check_body(table, "{\"$value\":{\"b\":1}}", 0,
                "{\"$value\":{\"M\":{\"b\":{\"N\":\"1\"}}},\"id\":{\"S\":\"a\"}}",
-               "{\n  \"$M\": {\n    \"$value\": {\n      \"b\": 1\n    }\n  }\n}\n", 0);
+               "{\n  \"$value\": {\n    \"b\": 1\n  }\n}\n", 0);
     table_free(table);
 }
 
@@ -388,7 +388,7 @@ static void test_depth(void)
         int64_t ttl;
         buf_clear(&typed);
         buf_clear(&out);
-        buf_add_text(&typed, "{\"id\":{\"S\":\"a\"},\"$x\":");
+        buf_add_text(&typed, "{\"id\":{\"S\":\"a\"},\"$B\":");
         for (int i = 0; i < JSON_DEPTH_MAX - 2 + extra; i++)
             buf_add_text(&typed, "{\"L\":[");
         for (int i = 0; i < JSON_DEPTH_MAX - 2 + extra; i++)

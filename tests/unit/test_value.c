@@ -51,14 +51,14 @@ static void test_forms(void)
     check_forms("{\"$SS\":[\"b\",\"a\"]}", "{\"SS\":[\"b\",\"a\"]}");
     check_forms("{\"$NS\":[2,1.0]}", "{\"NS\":[\"2\",\"1.0\"]}");
     check_forms("{\"$BS\":[\"aGk=\",\"\"]}", "{\"BS\":[\"aGk=\",\"\"]}");
-    check_forms("{\"$M\":{\"$x\":1}}", "{\"M\":{\"$x\":{\"N\":\"1\"}}}");
+    check_forms("{\"$x\":1}", "{\"M\":{\"$x\":{\"N\":\"1\"}}}");
     check_forms("{\"$M\":{\"$B\":\"aGk=\"}}", "{\"M\":{\"$B\":{\"S\":\"aGk=\"}}}");
     check_forms("{\"$M\":{\"$M\":{\"a\":1}}}", "{\"M\":{\"$M\":{\"M\":{\"a\":{\"N\":\"1\"}}}}}");
     check_forms("{\"$M\":{\"$M\":{\"$M\":{\"$M\":{\"$B\":\"\"}}}}}",
                 "{\"M\":{\"$M\":{\"M\":{\"$M\":{\"B\":\"\"}}}}}");
     check_forms("{\"$M\":{\"$M\":{\"$M\":{\"$M\":{\"$M\":{\"$B\":\"\"}}}}}}",
                 "{\"M\":{\"$M\":{\"M\":{\"$M\":{\"M\":{\"$B\":{\"S\":\"\"}}}}}}}");
-    check_forms("{\"$M\":{\"$a\":{\"$B\":\"aGk=\"}}}", "{\"M\":{\"$a\":{\"B\":\"aGk=\"}}}");
+    check_forms("{\"$a\":{\"$B\":\"aGk=\"}}", "{\"M\":{\"$a\":{\"B\":\"aGk=\"}}}");
     check_forms("{\"$a\":{\"$SS\":[\"x\"]},\"b\":1}",
                 "{\"M\":{\"$a\":{\"SS\":[\"x\"]},\"b\":{\"N\":\"1\"}}}");
 }
@@ -81,6 +81,7 @@ static void test_forms_not_needed(void)
     check_becomes("{\"$M\":{\"a\":1}}", "{\"a\":1}");
     check_becomes("{\"$M\":{\"$a\":1,\"b\":2}}", "{\"$a\":1,\"b\":2}");
     check_becomes("{\"$M\":{}}", "{}");
+    check_becomes("{\"$M\":{\"$ref\":1}}", "{\"$ref\":1}");
     check_becomes("{\"$M\":{\"$M\":{\"$M\":{\"x\":1}}}}", "{\"$M\":{\"$M\":{\"x\":1}}}");
     check_becomes("{\"\\u0024B\":\"\\u0061Gk=\"}", "{\"$B\":\"aGk=\"}");
     check_becomes("[\"\\/\"]", "[\"/\"]");
@@ -188,7 +189,7 @@ static void test_style(void)
     const struct span first[] = {{"z", 1}, {"none", 4}, {"id", 2}};
     buf_init(&out, 1000);
     value_from_plain(span_text("{\"b\":[1,{\"y\":2,\"x\":{\"z\":1,\"a\":1}}],\"id\":\"i\",\"a\":[],"
-                               "\"e\":{},\"z\":{\"$B\":\"\"},\"m\":{\"$M\":{\"$a\":1}}}"),
+                               "\"e\":{},\"z\":{\"$B\":\"\"},\"m\":{\"$M\":{\"$B\":1}}}"),
                      &value, NULL);
     struct value_style style = {.indent = 2, .sort = true, .first = first, .first_count = 3};
     value_to_plain(&value, style, &out);
@@ -211,7 +212,7 @@ static void test_style(void)
                                "  \"e\": {},\n"
                                "  \"m\": {\n"
                                "    \"$M\": {\n"
-                               "      \"$a\": 1\n"
+                               "      \"$B\": 1\n"
                                "    }\n"
                                "  }\n"
                                "}");
@@ -330,12 +331,12 @@ static void test_deep(void)
 {
     check_deep("[", "]", JSON_DEPTH_MAX);
     check_deep("{\"a\":", "}", JSON_DEPTH_MAX);
-    check_deep("{\"$M\":{\"$a\":", "}}", JSON_DEPTH_MAX / 2);
+    check_deep("{\"$M\":{\"$B\":", "}}", JSON_DEPTH_MAX / 2);
     /* Typed text that would be too deep in plain form. */
     cleanup(buf_release) struct buf typed;
     buf_init(&typed, 1 << 20);
     for (int i = 0; i < 257; i++)
-        buf_add_text(&typed, "{\"M\":{\"$a\":");
+        buf_add_text(&typed, "{\"M\":{\"$B\":");
     buf_add_text(&typed, "{\"NULL\":true}");
     for (int i = 0; i < 257; i++)
         buf_add_text(&typed, "}}");
