@@ -205,6 +205,9 @@ int config_from_source(const char *source, struct config **ret_config, struct er
                        source);
     if (has_suffix(source, ".conf"))
         return config_from_file(source, ret_config, err);
+    if (!has_suffix(source, ".db") && access(source, F_OK) != 0)
+        return err_set(err, ENOENT, "%s: there is no such file; a new store is named FILE.db",
+                       source);
     return config_from_store(source, ret_config, err);
 }
 

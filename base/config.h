@@ -66,7 +66,7 @@ struct config {
 
 /*
  * What SOURCE stands for: a file whose name ends in ".conf" is read as a configuration; any other
- * file name (FILE.db) is an embedded store. A name that ends in "/" or is a directory, and
+ * file name is an embedded store, which must be there unless it is FILE.db. A name that ends in "/" or is a directory, and
  * "dynamodb:..." are -EOPNOTSUPP for now. -ENOENT and -EACCES for a configuration file that cannot
  * be read; -EINVAL with "FILE:LINE: reason".
  */

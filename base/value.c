@@ -183,8 +183,7 @@ size_t value_plain_depth(const struct value *value)
 bool value_needs_wrap(const struct value *map)
 {
     const struct member *first = map->map.members;
-    return map->map.count == 1 &&
-           form_of_name(span_of(first->name, first->name_len)) != FORM_NONE;
+    return map->map.count == 1 && form_of_name(span_of(first->name, first->name_len)) != FORM_NONE;
 }
 
 static int order_members(const void *a, const void *b)

@@ -112,6 +112,8 @@ static int apply_options(struct arguments *arguments, struct config *config, str
          option = strtok_r(NULL, ",", &state)) {
         if (is_for_others(option))
             continue;
+        if (strcmp(option, "remount") == 0)
+            return err_set(err, EINVAL, "a mount cannot be remounted: umount it, then mount it");
         int code = config_option(config, option, err);
         if (code < 0)
             return code;

@@ -2,11 +2,14 @@
 #include "fs/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -82,6 +85,23 @@ static bool is_mounted(const char *path)
     return ours;
 }
 
+/* Takes away the mount that a killed daemon left, where that is ours to do: by ourselves or, for a
+ * user who is not root, by fusermount3. */
+static void clear_dead(char *path)
+{
+    if (umount2(path, MNT_DETACH) == 0)
+        return;
+    char program[] = "fusermount3", options[] = "-uz", end[] = "--";
+    char *const command[] = {program, options, end, path, NULL};
+    posix_spawn_file_actions_t silent;
+    pid_t child;
+    posix_spawn_file_actions_init(&silent);
+    posix_spawn_file_actions_addopen(&silent, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    if (posix_spawnp(&child, program, &silent, NULL, command, environ) == 0)
+        waitpid(child, NULL, 0);
+    posix_spawn_file_actions_destroy(&silent);
+}
+
 int mountpoint_check(const char *path, char **ret_path, struct err *err)
 {
     struct stat stat_now;
@@ -97,7 +117,7 @@ int mountpoint_check(const char *path, char **ret_path, struct err *err)
     if (is_mounted(real)) {
         if (!error)
             return err_set(err, EBUSY, "mount point %s: something is mounted there already", path);
-        umount2(real, MNT_DETACH); /* what a killed daemon left; fails where it is not ours to do */
+        clear_dead(real);
         error = stat(real, &stat_now) < 0 ? errno : 0;
     }
     if (error)

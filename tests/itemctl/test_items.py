@@ -23,6 +23,7 @@ class Keys(CtlTest):
         for way in ways + ([plain] if plain is not None else []):
             self.assertEqual([item], self.lines("get", table, "-k", way))
         self.assertEqual([item], self.lines("query", table, "--key-name", "id", "-k", ways[0]))
+        self.assertEqual([item], self.lines("query", table, "-k", ways[0]))
         self.out("delete", table, "-k", plain if plain is not None else ways[0])
         self.assertIsNone(self.body(table, b"a"))
         self.error(ABSENT, "get", table, "-k", ways[0])
@@ -248,6 +249,7 @@ class Queries(CtlTest):
                                          '{"S":"x"}', "--reverse"))
         self.assertEqual([self.items[4], self.items[3]],
                          self.query("--key-name", "city", "-k", "y", "--sort-between", "-20", "-10"))
+        self.assertEqual(odd[::-1], self.query("--index", "by-city", "-k", "x"))
         self.assertEqual(self.items, self.query("--index", "other-mail", "--key-name", "mail", "-k",
                                                 "m"))
         self.assertEqual(set(self.items), set(self.query("--index", "by-mail", "--key-name", "mail",
@@ -261,8 +263,7 @@ class Queries(CtlTest):
                                                    "-k", "a"))
         self.assertIn('no index "nope"', query(ABSENT, "--index", "nope", "--key-name", "id", "-k",
                                                "a"))
-        self.assertIn("needs --key-name", query(USAGE, "-k", "a"))
-        self.assertIn("needs --key-name", query(USAGE, "--key-name", "id"))
+        self.assertIn("needs -k KEY", query(USAGE, "--key-name", "id"))
         self.assertIn("there is no sort key", query(USAGE, "--index", "by-mail", "--key-name", "mail",
                                                     "-k", "m", "--sort-between", "1", "2"))
         self.assertIn("must be of type S", query(USAGE, "--key-name", "id", "-k", '{"N":"1"}'))

@@ -102,6 +102,13 @@ class Starting(PlaceTest):
             self.assertTrue(done.stderr)
         self.assertFalse(os.path.exists(self.db))
 
+    def test_a_store_that_is_not_there(self):
+        self.fails("items", self.mnt, says="items: there is no such file; a new store is named FILE.db")
+        self.assertFalse(os.path.exists(self.dir + "/items"))
+
+    def test_remount(self):
+        self.fails(self.db, self.mnt, "-o", "remount,ro", says="cannot be remounted: umount it")
+
     def test_bad_options(self):
         for option in ("nonsense", "uid=abc", "umask=9", "cache_size=much", "cache_size="):
             with self.subTest(option=option):
@@ -201,6 +208,29 @@ class Starting(PlaceTest):
         subprocess.run(["fusermount3", "-u", self.mnt], check=True)
         self.daemon_gone()
         self.assertFalse(is_mounted(self.mnt))  # the dead one is gone too
+
+    def test_dead_mount_of_an_ordinary_user(self):
+        if os.getuid() != 0:
+            self.skipTest("only root can become somebody else")
+        mode = os.stat("/dev/fuse").st_mode & 0o777
+        os.chmod("/dev/fuse", 0o666)  # as udev makes it
+        self.addCleanup(os.chmod, "/dev/fuse", mode)
+        for path in (self.place, self.dir):
+            os.chmod(path, 0o755)
+        os.chown(self.mnt, 65534, 65534)
+        db = os.path.join(self.mnt + ".home", "items.db")
+        os.mkdir(os.path.dirname(db))
+        os.chown(os.path.dirname(db), 65534, 65534)
+        start = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                 ITEMFS, db, self.mnt]
+        self.run_tool(start, cwd=self.dir)
+        os.kill(self.daemon(), signal.SIGKILL)
+        self.daemon_gone()
+        self.run_tool(start, cwd=self.dir)
+        self.assertTrue(is_mounted(self.mnt))
+        subprocess.run(["fusermount3", "-u", self.mnt], check=True)
+        self.daemon_gone()
+        self.assertFalse(is_mounted(self.mnt))
 
     def signalled(self, number):
         """A dirty open file is saved, the mount goes, the daemon ends."""

@@ -64,6 +64,7 @@ static int list_drafts(struct ctl *ctl, struct span table)
 
     buf_init(&list.document, DOCUMENT_MAX);
     grid_init(&list.grid, heads, 5);
+    list.grid.whole = true;
     buf_add_text(&list.document, "{\"Drafts\": [");
     for (size_t i = 0; r == 0 && i < ctl->source->count; i++)
         r = backend_draft_list(ctl->source->backends[i], table, list_draft, &list, &ctl->err);

@@ -104,7 +104,7 @@ static void put_cell(const struct grid *grid, size_t column, struct span text, s
     size_t width = width_of(text);
 
     if (column + 1 == grid->columns) {
-        bool cut = width > *room && *room > 1;
+        bool cut = width > *room && *room > 1 && !grid->whole;
 
         buf_add_span(line, cut ? cut_to(text, *room - 1) : text);
         buf_add_text(line, cut ? "…\n" : "\n");

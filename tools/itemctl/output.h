@@ -32,6 +32,7 @@ void output_time_s(struct buf *out, int64_t seconds);
 struct grid {
     const char *const *heads; /* COLUMNS of them; NULL: no line of heads */
     size_t columns;
+    bool whole; /* the last column is not cut to the terminal */
     size_t width[GRID_COLUMNS];
     bool headed;
     struct buf text;

@@ -137,14 +137,14 @@ static int choose_index(struct ctl *ctl, const struct table *table, const struct
     const char *name = arguments_value(ctl->arguments, "--key-name");
     const struct index *index;
 
-    if (!name || !arguments_value(ctl->arguments, "-k"))
-        return ctl_usage(ctl, "query needs --key-name NAME and -k KEY");
+    if (!arguments_value(ctl->arguments, "-k"))
+        return ctl_usage(ctl, "query needs -k KEY");
     if (!wanted)
-        return guess_index(ctl, table, name, ret_index);
+        return guess_index(ctl, table, name ? name : table->partition.name, ret_index);
     index = table_index(table, span_text(wanted));
     if (!index)
         return ctl_fail(ctl, STATUS_ABSENT, "table %s has no index \"%s\"", table->name, wanted);
-    if (!is_attribute(&index->partition, name))
+    if (name && !is_attribute(&index->partition, name))
         return ctl_usage(ctl, "the partition key of index %s is \"%s\", not \"%s\"", index->name,
                          index->partition.name, name);
     *ret_index = index;
@@ -233,7 +233,7 @@ static int run_query(struct ctl *ctl)
 
 const struct command command_query = {
     .name = "query",
-    .usage = "TABLE [--index NAME] --key-name NAME -k KEY [--sort-between A B]\n"
+    .usage = "TABLE [--index NAME] [--key-name NAME] -k KEY [--sort-between A B]\n"
              "           [--reverse] [--limit N]",
     .summary = "Print the items of one partition of a table or index, in order",
     .options = query_options,
