@@ -70,6 +70,7 @@ struct edit {
     bool dirty;   /* bytes differs from what was last committed or refused */
     bool written; /* by more than a truncation */
     bool emptied; /* truncated by open(O_TRUNC): shells close early, so it is judged late */
+    bool restart; /* emptying it was refused: what is written now begins with nothing */
     bool fresh;   /* the item is not in the backend yet */
     bool saving;  /* a commit is under way: writers wait for cache->changed */
     bool timed;   /* mtime_ns was set by name and not written since */

@@ -5,9 +5,9 @@
  *
  *   flush, nothing written          nothing; shells close a descriptor right after opening
  *   flush after a write             commit
- *   flush of a file just truncated  the opener's first is a shell's; the second is the end, and
- *                                   emptying an item is refused
- *   flush of a new, empty file      likewise: the second saves an item without attributes
+ *   flush of a file just truncated  nothing while its opener or a child of it has it open still (a
+ *                                   shell has duplicated it); else emptying an item is refused
+ *   flush of a new, empty file      likewise; else an item without attributes is saved
  *   fsync                           commit what there is, durably
  *   release of the last writer      what no flush has seen: late pages of mmap, no flush at all
  */
@@ -34,45 +34,70 @@ static pid_t process_of(pid_t pid)
     return process;
 }
 
-/* Whether LINK, of a descriptor, leads to a file NAME on this mount. */
-static bool leads_to(const struct mount *mount, const char *link, struct span name)
+/* Whether the descriptor that FDINFO tells of is one of the inode NUMBER. The path behind it would
+ * be another one in another mount namespace. */
+static bool is_open_on(int directory, const char *fdinfo, uint64_t number)
 {
-    size_t point = strlen(mount->mountpoint), len = strlen(link);
-    return len > point + 1 + name.len && memcmp(link, mount->mountpoint, point) == 0 &&
-           link[point] == '/' && link[len - name.len - 1] == '/' &&
-           memcmp(link + len - name.len, name.data, name.len) == 0;
+    int fd = openat(directory, fdinfo, O_RDONLY | O_CLOEXEC);
+    FILE *info = fd >= 0 ? fdopen(fd, "re") : NULL;
+    char line[256];
+    unsigned long long found = 0;
+    while (info && fgets(line, sizeof line, info))
+        if (sscanf(line, "ino: %llu", &found) == 1)
+            break;
+    if (info)
+        fclose(info);
+    else if (fd >= 0)
+        close(fd);
+    return found == number;
+}
+
+/* Whether PROCESS has INODE open. True also where it is not ours to look at. */
+static bool holds_open(pid_t process, const struct inode *inode)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fdinfo", (int)process);
+    DIR *descriptors = opendir(path);
+    if (!descriptors)
+        return errno != ENOENT;
+    bool held = false;
+    for (const struct dirent *entry; !held && (entry = readdir(descriptors));)
+        held =
+            entry->d_name[0] != '.' && is_open_on(dirfd(descriptors), entry->d_name, inode->number);
+    closedir(descriptors);
+    return held;
+}
+
+/* The same for its children: a program may have started another one to write the file. */
+static bool children_hold_open(pid_t process, const struct inode *inode)
+{
+    char path[64];
+    int child;
+    bool held = false;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    FILE *children = fopen(path, "re");
+    while (children && !held && fscanf(children, "%d", &child) == 1)
+        held = holds_open(child, inode);
+    if (children)
+        fclose(children);
+    return held;
 }
 
 /*
- * Whether the file is still held by the process that opened it, where PID is another one. Each
- * child of a shell or of a program that starts others closes the descriptors it inherited, and each
- * time that is a flush: not the end of the save. The opener's own close is.
+ * Whether more is to come, where thread PID closes a descriptor of a file that is WRITTEN, or was
+ * only made or emptied. Each child of a shell or of a program that starts others closes what it
+ * inherited, and a shell itself closes the descriptor that it has just duplicated: each time that
+ * is a flush, but not the end of the save.
  */
-static bool opener_remains(struct mount *mount, const struct handle *handle, pid_t pid)
+static bool opener_goes_on(const struct handle *handle, pid_t pid, bool written)
 {
-    if (handle->opener == pid || pid == 0 || handle->opener == 0)
+    if (handle->opener == 0 || pid == 0 || (written && handle->opener == pid))
         return false;
     pid_t opener = process_of(handle->opener);
-    if (opener == 0 || opener == process_of(pid))
+    if (opener == 0 || (written && opener == process_of(pid)))
         return false;
-    char path[64], link[4096];
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)opener);
-    DIR *descriptors = opendir(path);
-    if (!descriptors)
-        return errno != ENOENT; /* not ours to look at: it is there, that must do */
-    cleanup(buf_release) struct buf name;
-    buf_init(&name, SIZE_MAX / 2);
-    pthread_mutex_lock(&mount->cache->lock);
-    inode_file_name(handle->inode, &name);
-    pthread_mutex_unlock(&mount->cache->lock);
-    bool held = false;
-    for (const struct dirent *entry; !held && (entry = readdir(descriptors));) {
-        ssize_t len = readlinkat(dirfd(descriptors), entry->d_name, link, sizeof link - 1);
-        link[len > 0 ? len : 0] = '\0';
-        held = leads_to(mount, link, buf_span(&name));
-    }
-    closedir(descriptors);
-    return held;
+    return holds_open(opener, handle->inode) ||
+           (!written && children_hold_open(opener, handle->inode));
 }
 
 static struct handle *handle_new_locked(struct inode *inode, fuse_req_t req, bool write)
@@ -419,18 +444,13 @@ int fs_flush(struct mount *mount, fuse_req_t req, struct handle *handle, bool *r
     pid_t pid = fuse_req_ctx(req)->pid;
     pthread_mutex_lock(&mount->cache->lock);
     const struct edit *edit = inode->edit;
-    bool own = handle->opener == pid;
-    if (own)
-        handle->flushes++;
     bool pending = edit && (edit->dirty || edit->fresh);
     bool untouched = pending && !edit->written && (edit->fresh || edit->emptied);
     int refused = edit && !pending ? edit->refused : 0;
     pthread_mutex_unlock(&mount->cache->lock);
     if (!pending) /* what fsync refused is not saved by closing either */
         return refused;
-    if (untouched && (!own || handle->flushes < 2))
-        return 0;
-    if (!own && opener_remains(mount, handle, pid))
+    if (opener_goes_on(handle, pid, !untouched))
         return 0;
     return save(mount, inode, untouched ? SAVE_FRESH : 0, ret_rewritten, err);
 }

@@ -54,7 +54,6 @@ static inline const struct table *volume_table(const struct volume *volume)
 struct handle {
     struct inode *inode; /* a reference */
     bool write;
-    unsigned flushes; /* by the process that opened it */
     pid_t opener;
     struct body *content; /* of a control file, as it was when opened */
 };

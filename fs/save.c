@@ -161,8 +161,8 @@ int edit_load(struct mount *mount, struct inode *inode, struct edit **ret_edit, 
         pthread_mutex_lock(&mount->cache->lock);
         wait_saved_locked(mount, inode);
         struct edit *edit = inode_edit(inode, edit_max(mount, inode));
-        if (edit && !edit->loaded && (edit->fresh || body)) {
-            if (body)
+        if (edit && !edit->loaded && (edit->fresh || edit->restart || body)) {
+            if (body && !edit->restart)
                 buf_add_span(&edit->bytes, body_span(body));
             edit->loaded = true;
         }
@@ -360,6 +360,7 @@ static int refuse(struct mount *mount, struct inode *inode, int code, struct err
     edit->refused = code;
     if (emptied && !edit->fresh) {
         edit->loaded = false; /* as if it had not happened */
+        edit->restart = true;
     } else if (inode->state == INODE_ATTACHED) {
         inode_detach(mount->cache, inode, INODE_OUTDATED);
         notify_name(mount, inode->parent, buf_span(&name));
@@ -405,7 +406,8 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     if (edit->fresh && edit->base)
         grace_cancel(mount, inode->parent, inode_name(inode));
     scoped_lock(&mount->cache->lock);
-    bool rewritten = !span_equal(shown, buf_span(&edit->bytes));
+    bool rewritten = !span_equal(shown, buf_span(&edit->bytes)) || edit->restart;
+    edit->restart = false;
     save_applied_locked(mount, inode, &action.meta);
     committed_locked(mount, inode);
     if (rewritten || inode->state == INODE_OUTDATED) /* what is open here stays as it was written */

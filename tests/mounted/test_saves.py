@@ -5,6 +5,8 @@ import ctypes
 import errno
 import mmap
 import os
+import subprocess
+import sys
 import unittest
 
 from harness import MountedTest, wait_for
@@ -332,6 +334,64 @@ class Conflicts(MountedTest):
         self.assertStored("a", b'{"there": 1}')
         wait_for("the change", lambda: self.read("a.json") == b'{"there": 1}', 1)
         self.second.unmount()
+
+
+class EmptyFiles(MountedTest):
+    """Files made or emptied and not written: judged at the close that ends it, not before."""
+
+    def test_emptying_is_refused_at_close(self):
+        self.write("a.json", '{"v": 1}')
+        self.mark()
+        for _ in range(200):
+            self.assertErrno(errno.EINVAL, self.write, "a.json", b"")
+            self.assertEqual(b'{"v": 1}', self.read("a.json"))
+        self.assertBoth("a.json", '{"v": 1}')
+        self.assertChanges()
+
+    def test_an_empty_new_file_is_stored_when_close_returns(self):
+        for number in range(50):
+            self.write(f"n{number}.json", b"")
+            self.assertStored(f"n{number}", b"")
+        self.assertChanges(*[f"INSERT n{number}" for number in range(50)])
+
+    def writer(self, depth):
+        """A program that writes its standard output when it is told to: (program, tell it)."""
+        code = ("import os, sys\n"
+                "for _ in range(%d):\n"
+                "    if os.fork(): os._exit(0)\n"
+                "sys.stdin.readline()\n"
+                "os.write(1, b'{\"by\": \"child\"}')\n" % depth)
+        return [sys.executable, "-c", code]
+
+    def child_writes(self, name, depth):
+        with open(self.path(name), "w") as file:
+            child = subprocess.Popen(self.writer(depth), stdin=subprocess.PIPE, stdout=file)
+            if depth:
+                child.wait()
+            try:
+                file.close()
+            except OSError as error:
+                self.assertEqual(errno.EINVAL, error.errno)
+                self.assertGreater(depth, 0)
+        child.stdin.write(b"go\n")
+        child.stdin.close()
+        child.wait()
+        wait_for("the save", lambda: b"child" in (self.store.body(self.table, name[0]) or b""))
+        self.assertBoth(name, '{"by": "child"}')
+
+    def test_a_child_writes_after_its_parent_has_closed(self):
+        self.write("a.json", '{"v": 1, "long": "long enough to show at the end"}')
+        self.mark()
+        self.child_writes("a.json", 0)
+        self.child_writes("b.json", 0)
+        self.assertChanges("MODIFY a", "INSERT b")
+
+    def test_a_grandchild_writes_last(self):
+        # Nobody can know of it; still what it writes is what is stored, and nothing else.
+        self.write("a.json", '{"v": 1, "long": "long enough to show at the end"}')
+        self.mark()
+        self.child_writes("a.json", 2)
+        self.assertChanges("MODIFY a")
 
 
 if __name__ == "__main__":
