@@ -67,7 +67,8 @@ struct condition {
  */
 enum scratch_kind { SCRATCH_FILE, SCRATCH_LINK, SCRATCH_DIRECTORY };
 struct scratch {
-    uint64_t id; /* given by the backend, never 0, stable */
+    uint64_t id;      /* given by the backend, never 0, stable */
+    uint64_t version; /* another one after each change of the file, also of its place */
     uint64_t table_id;
     struct span partition; /* canonical part, len 0: the table's directory */
     uint64_t parent;       /* scratch directory it is in, or 0 */
@@ -98,9 +99,11 @@ enum action_kind {
                               that names another key is stored rewritten (item_fit_key) */
     ACTION_DELETE,         /* table, key, condition -> change (NONE when nothing was there) */
     ACTION_TOUCH,          /* table, key, mtime_ns -> meta; -ENOENT; no record in the stream */
-    ACTION_SCRATCH_PUT,    /* scratch (id 0: a new one, its place must be free), body or NULL data
-                              to keep the body -> scratch_id */
-    ACTION_SCRATCH_DELETE, /* scratch.id; -ENOTEMPTY for a directory that holds something */
+    ACTION_SCRATCH_PUT,    /* scratch (id 0: a new one, its place must be free), condition (NONE or
+                              VERSION), body or NULL data to keep the body -> made_id, meta's
+                              version and times */
+    ACTION_SCRATCH_DELETE, /* scratch.id, condition (NONE or VERSION); -ENOTEMPTY for a directory
+                              that holds something */
     ACTION_DRAFT_PUT,      /* draft (id 0: a new one), body -> draft_id */
     ACTION_DRAFT_DELETE,   /* draft.id */
 };
@@ -119,7 +122,7 @@ struct action {
     /* Results, set when the batch was applied. */
     struct item_meta meta;
     enum change_type change; /* PUT of equal bytes and TTL: NONE; the version stays */
-    uint64_t made_id;        /* of a new scratch or draft */
+    uint64_t made_id;        /* of the scratch or draft that was put */
 };
 
 #define WRITE_DURABLE 1u /* on stable storage before it returns, with all earlier batches */

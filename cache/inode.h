@@ -85,6 +85,7 @@ struct edit {
 /* Scratch objects only. */
 struct scratch_state {
     uint64_t id; /* 0: not in the backend yet */
+    uint64_t version;
     uint32_t mode, uid, gid;
 };
 

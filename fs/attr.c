@@ -218,27 +218,6 @@ static int set_owner_and_mode(struct mount *mount, struct inode *inode, const st
     return 0;
 }
 
-/* Writes a scratch object's attributes; one that is not in the backend yet takes them with it. */
-static int write_scratch_attributes(struct mount *mount, struct inode *inode, struct err *err)
-{
-    struct action action;
-    cleanup(buf_release) struct buf name; /* the inode may be renamed meanwhile */
-    buf_init(&name, SIZE_MAX / 2);
-    pthread_mutex_lock(&mount->cache->lock);
-    inode->meta.ctime_ns = clock_now_ns();
-    scratch_action_locked(inode, &action);
-    buf_add_span(&name, inode_name(inode));
-    action.scratch.name = buf_span(&name);
-    bool stored = action.scratch.id != 0 && inode->state == INODE_ATTACHED;
-    pthread_mutex_unlock(&mount->cache->lock);
-    int code = stored ? backend_write(inode->volume->backend, &action, 1, 0, err) : 0;
-    if (stored && code == 0) {
-        scoped_lock(&mount->cache->lock);
-        inode->meta.ctime_ns = action.meta.ctime_ns;
-    }
-    return code;
-}
-
 static int touch_item(struct mount *mount, struct inode *inode, int64_t mtime_ns, struct err *err)
 {
     struct key_copy copy;
@@ -281,7 +260,7 @@ static int set_mtime(struct mount *mount, struct inode *inode, const struct stat
     if (pending)
         return 0;
     if (inode->scratch)
-        return write_scratch_attributes(mount, inode, err);
+        return scratch_write_attributes(mount, inode, err);
     if (inode->kind == INODE_ITEM)
         return touch_item(mount, inode, mtime_ns, err);
     return 0; /* directory times move with changes: rsync and cp set them, and that is accepted */
@@ -297,7 +276,7 @@ int fs_setattr(struct mount *mount, struct inode *inode, const struct stat *attr
     if (which & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
         code = set_owner_and_mode(mount, inode, attr, which, &scratch, err);
     if (code == 0 && scratch)
-        code = write_scratch_attributes(mount, inode, err);
+        code = scratch_write_attributes(mount, inode, err);
     if (code == 0 && (which & FUSE_SET_ATTR_SIZE))
         code = fs_truncate(mount, inode, attr->st_size, by_handle, err);
     if (code == 0 && (which & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW)))

@@ -3,8 +3,7 @@
 #include "fs/rename.h"
 
 #include <errno.h>
-
-#define EXCHANGE_NAME ".itemfs-exchange"
+#include <stdio.h>
 
 static int exchange_items(struct rename *rename, struct err *err)
 {
@@ -61,18 +60,28 @@ static int exchange_scratch(struct rename *rename, struct err *err)
     cleanup(buf_release) struct buf name_a;
     buf_init(&name_a, SIZE_MAX / 2);
     struct action actions[3];
+    char between[64];
     pthread_mutex_lock(&mount->cache->lock);
     struct inode *dir_a = inode_ref(a->parent);
     buf_add_span(&name_a, inode_name(a));
     bool stored = a->scratch->id && b->scratch->id;
-    move_action_locked(a, dir_a, span_text(EXCHANGE_NAME), &actions[0]);
+    snprintf(between, sizeof between, ".itemfs-exchange-%016llx",
+             (unsigned long long)clock_now_ns()); /* nobody sees it: it is one transaction */
+    move_action_locked(a, dir_a, span_text(between), &actions[0]);
     move_action_locked(b, dir_a, buf_span(&name_a), &actions[1]);
     move_action_locked(a, rename->dir, rename->name, &actions[2]);
+    actions[2].condition = (struct condition){COND_NONE, 0};
     pthread_mutex_unlock(&mount->cache->lock);
     int code = stored ? backend_write(rename->dir->volume->backend, actions, 3, 0, err)
                       : err_set(err, EBUSY, "a file that is still being made");
+    if (code == -ESTALE) {
+        scratch_recheck(mount, a);
+        scratch_recheck(mount, b);
+    }
     scoped_lock(&mount->cache->lock);
     if (code == 0) {
+        scratch_written_locked(a, &actions[2]);
+        scratch_written_locked(b, &actions[1]);
         inode_detach(mount->cache, b, INODE_OUTDATED);
         code = inode_move(mount->cache, a, rename->dir, a->kind, rename->name, rename->dir->volume);
         if (code == 0)
@@ -106,6 +115,9 @@ static int exchange_mixed(struct rename *rename, struct inode *item, struct inod
         code = current_content(mount, item, &item_body, &item_mtime_ns, err);
     if (code == 0)
         code = current_content(mount, scratch, &scratch_body, &scratch_mtime_ns, err);
+    if (code == 0 && scratch_body->len == 0)
+        code = err_set(err, EINVAL, "table %s: an item cannot be emptied; it stays as it was",
+                       table->name);
     if (code == 0)
         code = content_store(table, copy.key, body_span(scratch_body), item->meta.ttl, TTL_KEPT,
                              &out, &ttl, &rekeyed, err);
@@ -120,6 +132,11 @@ static int exchange_mixed(struct rename *rename, struct inode *item, struct inod
         actions[1].body = body_span(item_body);
         actions[1].scratch.mtime_ns = item_mtime_ns;
         code = backend_write(item->volume->backend, actions, 2, 0, err);
+    }
+    if (code == -ESTALE) {
+        scratch_recheck(mount, scratch);
+        scoped_lock(&mount->cache->lock);
+        supersede_locked(mount, item->parent, inode_name(item));
     }
     if (code == 0 && rekeyed)
         draft_keep_rekeyed(mount, item->parent, buf_span(&name), copy.key, body_span(scratch_body));

@@ -87,6 +87,7 @@ static int make_scratch(struct mount *mount, fuse_req_t req, struct inode *dir, 
     if (code < 0)
         return code;
     scratch->id = action.made_id;
+    scratch->version = action.meta.version;
     scratch->ctime_ns = action.meta.ctime_ns;
     scoped_lock(&mount->cache->lock);
     cache_moved(mount->cache, dir, name);

@@ -8,6 +8,7 @@
  *   dir.c      listings                                     grace.c   deletions that wait
  *   file.c     open files                                   control.c the .itemfs directory
  *   make.c, remove.c, rename.c                              report.c  refusals, drafts, messages
+ *   scratch.c  what is no item
  *
  * Every function that can fail returns 0 or a negative errno with a message in its struct err. A
  * function whose name ends in _locked is called with cache->lock held, all others without it.
@@ -314,8 +315,18 @@ void outdate_locked(struct mount *, struct inode *item);
 /* Waits for commits of INODE to end and lets none begin until inode_thaw_locked. */
 void inode_freeze_locked(struct mount *, struct inode *inode);
 void inode_thaw_locked(struct mount *, struct inode *inode);
-/* The action that writes INODE's scratch attributes, without body. */
+/* The action that writes INODE's scratch attributes, without body, and the one that deletes it:
+ * under the condition that it is as this mount knows it. */
 void scratch_action_locked(const struct inode *inode, struct action *ret_action);
+void scratch_delete_action_locked(const struct inode *inode, struct action *ret_action);
+/* The first of them was applied. */
+void scratch_written_locked(struct inode *inode, const struct action *action);
+/* Writes INODE's attributes; one that is not in the backend yet takes them with it. */
+int scratch_write_attributes(struct mount *, struct inode *inode, struct err *);
+/* A backend says that INODE is not as this mount knows it: the next lookup asks. */
+void scratch_outdated_locked(struct mount *, struct inode *inode);
+/* Asks the backend whether INODE, a scratch object, is as this mount knows it; if not, the same. */
+bool scratch_recheck(struct mount *, struct inode *inode);
 
 /* --- refusals (report.c) --- */
 

@@ -66,20 +66,21 @@ static int remove_scratch(struct mount *mount, struct inode *inode, struct err *
     inode_keep(mount, inode);
     pthread_mutex_lock(&mount->cache->lock);
     inode_freeze_locked(mount, inode);
-    uint64_t id = inode->scratch->id;
+    struct action action;
+    scratch_delete_action_locked(inode, &action);
     bool empty = inode->locals == NULL;
     pthread_mutex_unlock(&mount->cache->lock);
-    struct action action = {
-        .kind = ACTION_SCRATCH_DELETE, .table = volume_table(inode->volume), .scratch = {.id = id}};
     int code = 0;
     if (!empty)
         code = err_set(err, ENOTEMPTY, "the directory is not empty");
-    else if (id != 0)
+    else if (action.scratch.id != 0)
         code = backend_write(inode->volume->backend, &action, 1, 0, err);
     scoped_lock(&mount->cache->lock);
     inode_thaw_locked(mount, inode);
-    if (code == 0 || code == -ENOENT)
+    if (code == 0)
         inode_detach(mount->cache, inode, INODE_REMOVED);
+    else if (code == -ESTALE)
+        scratch_outdated_locked(mount, inode);
     return code;
 }
 

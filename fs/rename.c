@@ -131,6 +131,8 @@ static int put_item(struct rename *rename, struct action *old, bool old_first, s
 static int refuse_rename(struct rename *rename, struct span content, int code, struct err *err)
 {
     struct mount *mount = rename->mount;
+    if (code == -ESTALE && !scratch_recheck(mount, rename->source))
+        return code; /* the kernel looks again, and finds the file as it is */
     if (code == -ESTALE || code == -EEXIST) {
         atomic_fetch_add(&mount->conflicts, 1);
         err_clear(err);
@@ -170,9 +172,10 @@ static int scratch_to_item(struct rename *rename, struct err *err)
     struct condition condition = target_condition(mount, rename, &ttl);
     if (source->meta.ttl > 0) /* set by name on the temporary, as rsync -X does */
         ttl = source->meta.ttl;
-    struct action old = {.kind = ACTION_SCRATCH_DELETE,
-                         .table = volume_table(source->volume),
-                         .scratch = {.id = source->scratch->id}};
+    struct action old;
+    pthread_mutex_lock(&mount->cache->lock);
+    scratch_delete_action_locked(source, &old);
+    pthread_mutex_unlock(&mount->cache->lock);
     struct span content = body_span(body);
     if (content.len == 0 && condition.kind == COND_VERSION)
         code = err_set(err, EINVAL, "table %s: an item cannot be emptied; it stays as it was",
@@ -251,6 +254,8 @@ static int item_to_scratch(struct rename *rename, struct err *err)
     scratch_place(rename->dir, &action.scratch);
     struct scratch *scratch = &action.scratch;
     scratch->id = target ? target->scratch->id : 0;
+    if (scratch->id)
+        action.condition = (struct condition){COND_VERSION, target->scratch->version};
     scratch->name = rename->name;
     scratch->kind = SCRATCH_FILE;
     scratch->mode = 0666 & ~mount->config->umask;
@@ -265,13 +270,16 @@ static int item_to_scratch(struct rename *rename, struct err *err)
     body_unref(body);
     if (code < 0) {
         free(state);
+        scoped_lock(&mount->cache->lock);
+        if (code == -ESTALE && target)
+            scratch_outdated_locked(mount, target);
         return code;
     }
     scoped_lock(&mount->cache->lock);
     partition_lingers_locked(source->parent);
     if (target)
         inode_detach(mount->cache, target, INODE_REMOVED);
-    *state = (struct scratch_state){scratch->id ? scratch->id : action.made_id, scratch->mode,
+    *state = (struct scratch_state){action.made_id, action.meta.version, scratch->mode,
                                     scratch->uid, scratch->gid};
     source->scratch = state;
     source->meta.ctime_ns = action.meta.ctime_ns;
@@ -305,6 +313,21 @@ void move_action_locked(const struct inode *inode, const struct inode *dir, stru
     ret_action->scratch.name = name;
 }
 
+/* A backend has other scratch than this mount knows: the kernel is to look both up once more. */
+static int look_again(struct rename *rename, int code)
+{
+    struct mount *mount = rename->mount;
+    scratch_recheck(mount, rename->source);
+    if (rename->target)
+        scratch_recheck(mount, rename->target);
+    if (rename->target || code == -ESTALE)
+        return -ESTALE;
+    scoped_lock(&mount->cache->lock);
+    cache_moved(mount->cache, rename->dir, rename->name);
+    notify_name(mount, rename->dir, rename->name);
+    return rename->flags & RENAME_NOREPLACE ? code : -ESTALE;
+}
+
 static int scratch_to_scratch(struct rename *rename, struct err *err)
 {
     struct mount *mount = rename->mount;
@@ -317,16 +340,18 @@ static int scratch_to_scratch(struct rename *rename, struct err *err)
     size_t count = 0;
     pthread_mutex_lock(&mount->cache->lock);
     if (target && target->scratch->id)
-        actions[count++] = (struct action){.kind = ACTION_SCRATCH_DELETE,
-                                           .table = volume_table(target->volume),
-                                           .scratch = {.id = target->scratch->id}};
+        scratch_delete_action_locked(target, &actions[count++]);
     if (source->scratch->id)
         move_action_locked(source, rename->dir, rename->name, &actions[count++]);
     pthread_mutex_unlock(&mount->cache->lock);
     int code = count ? backend_write(rename->dir->volume->backend, actions, count, 0, err) : 0;
+    if (code == -ESTALE || code == -EEXIST)
+        return look_again(rename, code);
     if (code < 0)
         return code;
     scoped_lock(&mount->cache->lock);
+    if (source->scratch->id)
+        scratch_written_locked(source, &actions[count - 1]);
     if (target)
         inode_detach(mount->cache, target, INODE_REMOVED);
     bool pending = source->listed;

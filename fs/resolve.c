@@ -316,7 +316,8 @@ struct inode *adopt_scratch_locked(struct mount *mount, struct inode *dir,
         free(state);
         return NULL;
     }
-    *state = (struct scratch_state){scratch->id, scratch->mode, scratch->uid, scratch->gid};
+    *state = (struct scratch_state){scratch->id, scratch->version, scratch->mode, scratch->uid,
+                                    scratch->gid};
     inode->scratch = state;
     inode->meta = (struct inode_meta){.version = 1,
                                       .size = scratch->size,

@@ -205,24 +205,6 @@ void outdate_locked(struct mount *mount, struct inode *item)
     item->superseded = true;
 }
 
-void scratch_action_locked(const struct inode *inode, struct action *ret_action)
-{
-    *ret_action = (struct action){.kind = ACTION_SCRATCH_PUT, .table = volume_table(inode->volume)};
-    struct scratch *scratch = &ret_action->scratch;
-    scratch_place(inode->parent, scratch);
-    scratch->id = inode->scratch->id;
-    scratch->name = inode_name(inode);
-    scratch->kind = inode->kind == INODE_FILE   ? SCRATCH_FILE
-                    : inode->kind == INODE_LINK ? SCRATCH_LINK
-                                                : SCRATCH_DIRECTORY;
-    scratch->mode = inode->scratch->mode;
-    scratch->uid = inode->scratch->uid;
-    scratch->gid = inode->scratch->gid;
-    scratch->mtime_ns = inode->meta.mtime_ns;
-    scratch->ctime_ns = inode->meta.ctime_ns;
-    scratch->ttl = inode->meta.ttl;
-}
-
 /* The edit's bytes are now what the backend has. */
 static void committed_locked(struct mount *mount, struct inode *inode)
 {
@@ -287,12 +269,14 @@ static int commit_scratch(struct mount *mount, struct inode *inode, unsigned fla
     }
     scoped_lock(&mount->cache->lock);
     saving_ended_locked(mount, inode);
-    if (code < 0)
+    if (code < 0) { /* the path shows what the backend has, if it has anything */
+        edit->dirty = edit->written = edit->emptied = edit->fresh = false;
+        edit->refused = code;
+        scratch_outdated_locked(mount, inode);
         return code;
-    inode->scratch->id = action.scratch.id ? action.scratch.id : action.made_id;
+    }
     inode->meta.version = inode->meta.version + 1;
-    inode->meta.mtime_ns = action.scratch.mtime_ns;
-    inode->meta.ctime_ns = action.meta.ctime_ns;
+    scratch_written_locked(inode, &action);
     committed_locked(mount, inode);
     return 0;
 }

@@ -347,16 +347,10 @@ static int set_item_ttl(struct mount *mount, struct inode *inode, int64_t second
 static int set_scratch_ttl(struct mount *mount, struct inode *inode, int64_t seconds,
                            struct err *err)
 {
-    struct action action;
-    cleanup(buf_release) struct buf name;
-    buf_init(&name, SIZE_MAX / 2);
     pthread_mutex_lock(&mount->cache->lock);
     inode->meta.ttl = seconds;
-    scratch_action_locked(inode, &action);
-    buf_add_span(&name, inode_name(inode));
     pthread_mutex_unlock(&mount->cache->lock);
-    action.scratch.name = buf_span(&name);
-    return action.scratch.id ? backend_write(inode->volume->backend, &action, 1, 0, err) : 0;
+    return scratch_write_attributes(mount, inode, err);
 }
 
 static int parse_ttl(struct span value, int64_t *ret_seconds, struct err *err)

@@ -29,6 +29,7 @@ static int from_row(sqlite3_stmt *row, enum value_type type, struct buf *number,
 {
     *scratch = (struct scratch){
         .id = (uint64_t)sqlite3_column_int64(row, COLUMN_ID),
+        .version = (uint64_t)sqlite3_column_int64(row, COLUMN_CTIME), /* set with each change */
         .table_id = (uint64_t)sqlite3_column_int64(row, COLUMN_TABLE),
         .parent = (uint64_t)sqlite3_column_int64(row, COLUMN_PARENT),
         .kind = (enum scratch_kind)sqlite3_column_int(row, COLUMN_KIND),
@@ -66,6 +67,23 @@ static int scratch_get(struct store *store, uint64_t id, sqlite3_stmt **ret_stat
     if (code == 0)
         code = from_row(row, (*ret_known)->table->partition.type, number, ret_scratch);
     return code ? err_set(err, -code, "scratch file %" PRIu64 " cannot be read", id) : 0;
+}
+
+/* The row that ACTION is about, as its condition wants it. -ESTALE. */
+static int scratch_meet(struct store *store, const struct action *action,
+                        sqlite3_stmt **ret_statement, const struct known_table **ret_known,
+                        struct buf *number, struct scratch *ret_scratch, struct err *err)
+{
+    bool conditional = action->condition.kind == COND_VERSION;
+    int code = scratch_get(store, action->scratch.id, ret_statement, ret_known, number,
+                           ret_scratch, conditional ? NULL : err);
+
+    if (conditional && code == -ENOENT)
+        return err_set(err, ESTALE, "the file was removed meanwhile");
+    if (conditional && code == 0 && ret_scratch->version != action->condition.version)
+        return err_set(err, ESTALE, "%s/%.*s: was changed meanwhile", (*ret_known)->table->name,
+                       (int)ret_scratch->name.len, ret_scratch->name.data);
+    return code;
 }
 
 /* The directory that a scratch file goes into, where that is a scratch directory. */
@@ -227,7 +245,8 @@ static int update_body(struct store *store, uint64_t id, struct span body, struc
 }
 
 static int scratch_update(struct store *store, const struct table *table,
-                          const struct scratch *scratch, struct span body, struct err *err)
+                          const struct action *action, const struct scratch *scratch,
+                          struct err *err)
 {
     cleanup(buf_release) struct buf number = {0};
     scoped_statement *row = NULL;
@@ -236,7 +255,7 @@ static int scratch_update(struct store *store, const struct table *table,
     sqlite3_stmt *statement;
 
     buf_init(&number, 1024);
-    int code = scratch_get(store, scratch->id, &row, &known, &number, &old, err);
+    int code = scratch_meet(store, action, &row, &known, &number, &old, err);
     if (code)
         return code;
     bool moves = old.table_id != table->id || old.parent != scratch->parent ||
@@ -250,8 +269,8 @@ static int scratch_update(struct store *store, const struct table *table,
         code = bind_scratch(statement, table, scratch, err);
     if (code == 0)
         code = conn_step(store->writer, statement, err);
-    if (code == 0 && body.data)
-        code = update_body(store, scratch->id, body, err);
+    if (code == 0 && action->body.data)
+        code = update_body(store, scratch->id, action->body, err);
     if (code == 0 && moves)
         code = announce(store, known->table, &old, CHANGE_REMOVE, scratch->ctime_ns, err);
     return code ? code
@@ -279,10 +298,11 @@ int scratch_put(struct store *store, struct action *action, int64_t now_ns, stru
     if (code)
         return code;
     action->made_id = scratch.id;
+    action->meta.version = (uint64_t)now_ns;
     action->meta.mtime_ns = scratch.mtime_ns;
     action->meta.ctime_ns = now_ns;
     if (scratch.id)
-        return scratch_update(store, known->table, &scratch, action->body, err);
+        return scratch_update(store, known->table, action, &scratch, err);
     return scratch_insert(store, known->table, &scratch, action->body, &action->made_id, err);
 }
 
@@ -309,7 +329,7 @@ int scratch_delete(struct store *store, struct action *action, int64_t now_ns, s
     sqlite3_stmt *statement;
 
     buf_init(&number, 1024);
-    int code = scratch_get(store, action->scratch.id, &row, &known, &number, &old, err);
+    int code = scratch_meet(store, action, &row, &known, &number, &old, err);
     if (code == 0)
         code = check_childless(store, old.id, old.name, err);
     if (code == 0)

@@ -158,6 +158,43 @@ static void scratch_trees_move_whole(void)
     FACTORY.close(b, true);
 }
 
+static void scratch_changes_are_conditional(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+    struct err err = {""};
+    struct scratch found = {0};
+    struct action action = scratch_action(t, "", 0, "a", SCRATCH_FILE, "one");
+
+    check_int(apply(b, &action), 0);
+    action.scratch.id = action.made_id;
+    struct condition first = {COND_VERSION, action.meta.version}, second;
+    action.condition = first;
+    action.body = span_text("two");
+    check_int(apply(b, &action), 0);
+    check(action.meta.version != first.version);
+    second = (struct condition){COND_VERSION, action.meta.version};
+    check_int(backend_scratch_find(b, t, NOTHING, 0, span_text("a"), copy_scratch, &found, &err),
+              0);
+    check(found.version == second.version);
+    /* What the first version's owner wants comes too late. */
+    action.condition = first;
+    action.scratch.name = span_text("b");
+    action.body = span_text("three");
+    check_int(apply(b, &action), -ESTALE);
+    struct action delete = {
+        .kind = ACTION_SCRATCH_DELETE, .scratch.id = action.scratch.id, .condition = first};
+    check_int(apply(b, &delete), -ESTALE);
+    check_scratch(b, t, "", 0, "a ");
+    check_text(span_text(scratch_body(b, action.scratch.id)), "two");
+    delete.condition = second;
+    check_int(apply(b, &delete), 0);
+    check_int(apply(b, &delete), -ESTALE);
+    action.condition = second;
+    check_int(apply(b, &action), -ESTALE);
+    FACTORY.close(b, true);
+}
+
 static void scratch_is_in_the_log(void)
 {
     struct backend *b = FACTORY.open();
@@ -259,4 +296,5 @@ static void drafts_are_kept(void)
 
 #define CONTRACT_SCRATCH                                                                           \
     CHECK_TEST(scratch_files_keep_everything), CHECK_TEST(scratch_trees_move_whole),               \
-        CHECK_TEST(scratch_is_in_the_log), CHECK_TEST(drafts_are_kept)
+        CHECK_TEST(scratch_changes_are_conditional), CHECK_TEST(scratch_is_in_the_log),            \
+        CHECK_TEST(drafts_are_kept)

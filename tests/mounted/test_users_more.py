@@ -143,7 +143,7 @@ class Users(MountedTest):
         # Background start with a true exit status, SIGTERM drains; more in test_operations.py.
         point = os.path.join(self.place, "mnt-25")
         os.mkdir(point)
-        db = os.path.join(self.place, "db-25")
+        db = os.path.join(self.place, "db-25.db")
         self.run_tool([ITEMFS, db, point])
         self.addCleanup(subprocess.run, ["fusermount3", "-u", "-z", point], capture_output=True)
         os.mkdir(point + "/t")
