@@ -166,14 +166,16 @@ void op_fsync(fuse_req_t req, fuse_ino_t node, int datasync, struct fuse_file_in
     if (!inode)
         return;
     struct err err = {0};
-    bool rewritten = false;
-    int code = save(mount, inode, SAVE_DURABLE | SAVE_FRESH, &rewritten, &err);
+    int code = save(mount, inode, SAVE_DURABLE | SAVE_FRESH, NULL, &err);
     outcome(mount, OP_FSYNC, inode, "", code, NULL);
     if (code == 0 && inode->volume) { /* also what was committed by closing */
         code = backend_sync(inode->volume->backend, &err);
         outcome_of(mount, OP_FSYNC, inode, code, &err);
     }
-    finish_save(req, mount, inode, code, rewritten);
+    /* The kernel holds the inode's lock over this, and who holds its directory's may wait for that:
+     * so nothing is waited for that needs the directory's. */
+    inode_drop(mount, inode);
+    fuse_reply_err(req, -code);
 }
 
 void op_release(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)

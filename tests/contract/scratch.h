@@ -192,6 +192,7 @@ static void scratch_changes_are_conditional(void)
     check_int(apply(b, &delete), -ESTALE);
     action.condition = second;
     check_int(apply(b, &action), -ESTALE);
+    table_free(t);
     FACTORY.close(b, true);
 }
 

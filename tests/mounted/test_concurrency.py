@@ -147,6 +147,31 @@ class ManyProcesses(MountedTest):
                 file.write(json.dumps({"key": {"S": f"i{number}"}, "n": {"N": str(number)}}) + "\n")
         return path
 
+    def test_fsync_of_refused_saves_beside_renames(self):
+        # fsync is answered under the lock of an inode that rename and unlink wait for.
+        turns = 300
+
+        def quietly(function, *arguments):
+            try:
+                function(*arguments)
+            except OSError:
+                pass
+
+        def work(number):
+            for turn in range(turns):
+                if number < 2:
+                    text = (b"{bad", b'{"key":"other"}')[(turn + number) % 2]
+                    quietly(lambda: self.write("a.json", text, fsync=True, flags=os.O_CREAT))
+                elif number == 2:
+                    self.write(".tmp", '{"v": 2}')
+                    quietly(os.rename, self.path(".tmp"), self.path("a.json"))
+                else:
+                    quietly(os.unlink, self.path("a.json"))
+                    os.stat(self.dir)
+        self.assertEqual([], processes(4, work))
+        self.write("b.json", "{}")
+        self.assertBoth("b.json", "{}")
+
     def test_counter_under_flock(self):
         import fcntl
         self.write("n.json", '{"n": 0}')
