@@ -30,12 +30,7 @@ static int64_t deadline(const struct mount *mount)
     return clock_steady_ns() + (int64_t)(mount->config->rename_grace * (double)NS_PER_S);
 }
 
-int grace_add(struct mount *mount, struct inode *item, struct err *err)
-{
-    return grace_add_until(mount, item, 0, err);
-}
-
-int grace_add_until(struct mount *mount, struct inode *item, pid_t until, struct err *err)
+int grace_add(struct mount *mount, struct inode *item, pid_t pid, bool ended, struct err *err)
 {
     (void)err;
     struct grace *grace = calloc(1, sizeof *grace);
@@ -54,7 +49,8 @@ int grace_add_until(struct mount *mount, struct inode *item, pid_t until, struct
         .version = item->meta.version,
         .ttl = item->meta.ttl,
         .deadline_ns = deadline(mount),
-        .until = until,
+        .pid = pid,
+        .ended = ended,
         .next = mount->graces,
     };
     mount->graces = grace;
@@ -90,7 +86,7 @@ void grace_respelled(struct mount *mount, const struct inode *dir, struct span p
 {
     scoped_lock(&mount->cache->lock);
     struct grace *grace = grace_find_locked(mount, dir, part);
-    if (!grace || !grace->until)
+    if (!grace || !grace->ended)
         return;
     unlink_locked(mount, grace);
     supersede_locked(mount, grace->dir, part);
@@ -110,11 +106,11 @@ void grace_call_off(struct mount *mount, const struct inode *dir, struct span pa
     notify_directory(mount, dir);
 }
 
-bool grace_resume_locked(struct mount *mount, const struct inode *item)
+bool grace_resume_locked(struct mount *mount, const struct inode *item, pid_t pid)
 {
     for (struct grace *grace = mount->graces; grace; grace = grace->next) {
-        if (!grace->shown || !is_of(grace, item->parent, inode_name(item)) ||
-            grace->version != item->meta.version)
+        if (!grace->shown || grace->pid != pid || grace->version != item->meta.version ||
+            !is_of(grace, item->parent, inode_name(item)))
             continue;
         grace->shown = false;
         grace->deadline_ns = deadline(mount);
@@ -132,8 +128,8 @@ static bool is_retaken_locked(struct mount *mount, const struct grace *grace)
 
 static bool is_due(const struct grace *grace, int64_t now_ns)
 {
-    if (grace->until)
-        return kill(grace->until, 0) < 0 && errno == ESRCH;
+    if (grace->ended)
+        return kill(grace->pid, 0) < 0 && errno == ESRCH;
     return grace->deadline_ns <= now_ns;
 }
 

@@ -69,7 +69,8 @@ struct grace {
     int64_t ttl;         /* of the item, for the one that takes its place */
     int64_t deadline_ns; /* steady clock */
     bool shown;          /* called off: the item shows again, and nothing is deleted */
-    pid_t until; /* deleted when that process has ended, instead of at a deadline; 0: none */
+    bool ended;          /* deleted when `pid` has ended, instead of at a deadline */
+    pid_t pid;           /* who took the name away */
     struct grace *next;
 };
 
@@ -202,10 +203,11 @@ int place_find(struct mount *, struct inode *dir, struct span name, struct place
 
 /* Remembers that process PID used the item under another spelling, where ALIAS. */
 void spelling_note_locked(struct mount *, const struct inode *item, bool alias, pid_t pid);
-/* Whether PID is an rsync. */
-bool spelling_is_rsync(pid_t pid);
-/* Whether PID's deletion under the listed name means that name alone. */
-bool spelling_only_locked(struct mount *, const struct inode *item, bool alias, pid_t pid);
+/* What PID means that takes the name of ITEM away: the item; that spelling alone; or that is seen
+ * when PID has ended. */
+enum spelling_fate { SPELLING_GOES, SPELLING_KEPT, SPELLING_WAITS };
+enum spelling_fate spelling_fate_locked(struct mount *, const struct inode *item, bool alias,
+                                        pid_t pid);
 
 /* The inode of NAME in DIR with a reference; -ENOENT. ret_alias (may be NULL): as in place. */
 int resolve(struct mount *, struct inode *dir, struct span name, struct inode **ret_inode,
@@ -355,19 +357,18 @@ void drafts_retry(struct mount *);
 
 /* --- deletions that wait (grace.c) --- */
 
-int grace_add(struct mount *, struct inode *item, struct err *);
+/* ITEM, whose name PID has taken away, is deleted after the time of grace, or when PID has ENDED. */
+int grace_add(struct mount *, struct inode *item, pid_t pid, bool ended, struct err *);
 struct grace *grace_find_locked(struct mount *, const struct inode *dir, struct span part);
-/* The same, deleted when process UNTIL has ended. */
-int grace_add_until(struct mount *, struct inode *item, pid_t until, struct err *);
 /* PART is asked for under another spelling: a deletion that waits for a process is forgotten. */
 void grace_respelled(struct mount *, const struct inode *dir, struct span part);
 /* The place is taken again: forgets it. */
 void grace_cancel(struct mount *, const struct inode *dir, struct span part);
 /* What was to take its place was refused: the item shows again. */
 void grace_call_off(struct mount *, const struct inode *dir, struct span part);
-/* ITEM is being deleted. True when its deletion was called off a moment ago: it waits again, for
- * the editor that puts its backup back. Lock held. */
-bool grace_resume_locked(struct mount *, const struct inode *item);
+/* ITEM is being deleted by PID. True when its deletion was called off a moment ago and PID is the
+ * editor: it waits again, for the editor to put its backup back. */
+bool grace_resume_locked(struct mount *, const struct inode *item, pid_t pid);
 /* Carries out those that are due, in DIR (NULL: everywhere); ALL: also those that are not. */
 void grace_run(struct mount *, const struct inode *dir, bool all);
 

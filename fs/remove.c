@@ -10,25 +10,17 @@ static void drop_ref(struct mount *mount, struct inode *inode)
     inode_unref(mount->cache, inode);
 }
 
-/* rsync deletes the listed name of an item that it has under another one (spelling.c). */
-static bool only_a_spelling(struct mount *mount, fuse_req_t req, const struct inode *item,
-                            bool alias)
+static enum spelling_fate fate_of(struct mount *mount, const struct inode *item, bool alias,
+                                  pid_t pid)
 {
     scoped_lock(&mount->cache->lock);
-    return spelling_only_locked(mount, item, alias, fuse_req_ctx(req)->pid);
+    return spelling_fate_locked(mount, item, alias, pid);
 }
 
-/* rsync deletes the listed name of an item that it may ask for under another one later. */
-static bool waits_for_rsync(fuse_req_t req, const struct inode *item, bool alias)
-{
-    return !alias && volume_table(item->volume)->keys == KEYS_TAGS &&
-           memchr(item->name, '_', item->name_len) && spelling_is_rsync(fuse_req_ctx(req)->pid);
-}
-
-static int remove_later(struct mount *mount, struct inode *inode, pid_t until, struct err *err)
+static int remove_later(struct mount *mount, struct inode *inode, pid_t pid, struct err *err)
 {
     inode_keep(mount, inode);
-    int code = grace_add_until(mount, inode, until, err);
+    int code = grace_add(mount, inode, pid, true, err);
     if (code < 0)
         return code;
     scoped_lock(&mount->cache->lock);
@@ -36,13 +28,13 @@ static int remove_later(struct mount *mount, struct inode *inode, pid_t until, s
     return 0;
 }
 
-static int remove_item(struct mount *mount, struct inode *inode, struct err *err)
+static int remove_item(struct mount *mount, struct inode *inode, pid_t pid, struct err *err)
 {
     inode_keep(mount, inode);
     struct key_copy copy;
     pthread_mutex_lock(&mount->cache->lock);
     inode_freeze_locked(mount, inode);
-    bool stored = !(inode->edit && inode->edit->fresh) && !grace_resume_locked(mount, inode);
+    bool stored = !(inode->edit && inode->edit->fresh) && !grace_resume_locked(mount, inode, pid);
     int code = key_copy_locked(inode, &copy);
     pthread_mutex_unlock(&mount->cache->lock);
     struct action action = {.kind = ACTION_DELETE,
@@ -89,17 +81,17 @@ int fs_unlink(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
 {
     struct inode *inode;
     bool alias = false;
+    pid_t pid = fuse_req_ctx(req)->pid;
     int code = resolve(mount, dir, name, &inode, &alias, err);
     if (code < 0)
         return code;
     switch (inode_kind(inode)) {
     case INODE_ITEM:
-        if (only_a_spelling(mount, req, inode, alias))
-            code = 0;
-        else if (waits_for_rsync(req, inode, alias))
-            code = remove_later(mount, inode, fuse_req_ctx(req)->pid, err);
-        else
-            code = remove_item(mount, inode, err);
+        switch (fate_of(mount, inode, alias, pid)) {
+        case SPELLING_KEPT: break;
+        case SPELLING_WAITS: code = remove_later(mount, inode, pid, err); break;
+        case SPELLING_GOES: code = remove_item(mount, inode, pid, err); break;
+        }
         break;
     case INODE_FILE:
     case INODE_LINK: code = remove_scratch(mount, inode, err); break;

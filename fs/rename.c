@@ -6,7 +6,7 @@
  *
  *   scratch -> item      a save: one MODIFY (or INSERT); TTL kept where the new text has none
  *   item -> item         delete and put; the body is rewritten where it shows its key
- *   item -> scratch      a copy; the item is deleted after a time of grace (grace.c)
+ *   item -> scratch      a copy; the item is deleted after a time of grace (backup.c, grace.c)
  *   scratch -> scratch   a new place
  *   table -> table       a new name
  */
@@ -232,65 +232,6 @@ static int item_to_item(struct rename *rename, struct err *err)
     return code;
 }
 
-static int item_to_scratch(struct rename *rename, struct err *err)
-{
-    struct mount *mount = rename->mount;
-    struct inode *source = rename->source, *target = rename->target;
-    struct scratch_state *state = calloc(1, sizeof *state);
-    struct body *body = NULL;
-    int64_t mtime_ns;
-    int code = state ? current_content(mount, source, &body, &mtime_ns, err) : -ENOMEM;
-    if (code < 0) {
-        free(state);
-        return code;
-    }
-    pthread_mutex_lock(&mount->cache->lock);
-    bool fresh = source->edit && source->edit->fresh;
-    int64_t ttl = source->meta.ttl;
-    pthread_mutex_unlock(&mount->cache->lock);
-    struct action action = {.kind = ACTION_SCRATCH_PUT,
-                            .table = volume_table(rename->dir->volume),
-                            .body = body_span(body)};
-    scratch_place(rename->dir, &action.scratch);
-    struct scratch *scratch = &action.scratch;
-    scratch->id = target ? target->scratch->id : 0;
-    if (scratch->id)
-        action.condition = (struct condition){COND_VERSION, target->scratch->version};
-    scratch->name = rename->name;
-    scratch->kind = SCRATCH_FILE;
-    scratch->mode = 0666 & ~mount->config->umask;
-    scratch->uid = mount->uid;
-    scratch->gid = mount->gid;
-    scratch->mtime_ns = mtime_ns;
-    scratch->ctime_ns = clock_now_ns();
-    scratch->ttl = ttl;
-    code = backend_write(rename->dir->volume->backend, &action, 1, 0, err);
-    if (code == 0 && !fresh)
-        code = grace_add(mount, source, err);
-    body_unref(body);
-    if (code < 0) {
-        free(state);
-        scoped_lock(&mount->cache->lock);
-        if (code == -ESTALE && target)
-            scratch_outdated_locked(mount, target);
-        return code;
-    }
-    scoped_lock(&mount->cache->lock);
-    partition_lingers_locked(source->parent);
-    if (target)
-        inode_detach(mount->cache, target, INODE_REMOVED);
-    *state = (struct scratch_state){action.made_id, action.meta.version, scratch->mode,
-                                    scratch->uid, scratch->gid};
-    source->scratch = state;
-    source->meta.ctime_ns = action.meta.ctime_ns;
-    if (source->edit) {
-        source->edit->dirty = source->edit->written = source->edit->fresh = false;
-        source->edit->bytes.max = SCRATCH_SIZE_MAX;
-    }
-    return inode_move(mount->cache, source, rename->dir, INODE_FILE, rename->name,
-                      rename->dir->volume);
-}
-
 static bool same_holder(const struct inode *a, const struct inode *b)
 {
     while (a->kind == INODE_DIRECTORY)
@@ -313,8 +254,7 @@ void move_action_locked(const struct inode *inode, const struct inode *dir, stru
     ret_action->scratch.name = name;
 }
 
-/* A backend has other scratch than this mount knows: the kernel is to look both up once more. */
-static int look_again(struct rename *rename, int code)
+int rename_look_again(struct rename *rename, int code)
 {
     struct mount *mount = rename->mount;
     scratch_recheck(mount, rename->source);
@@ -346,7 +286,7 @@ static int scratch_to_scratch(struct rename *rename, struct err *err)
     pthread_mutex_unlock(&mount->cache->lock);
     int code = count ? backend_write(rename->dir->volume->backend, actions, count, 0, err) : 0;
     if (code == -ESTALE || code == -EEXIST)
-        return look_again(rename, code);
+        return rename_look_again(rename, code);
     if (code < 0)
         return code;
     scoped_lock(&mount->cache->lock);
@@ -410,13 +350,13 @@ static int rename_resolved(struct rename *rename, struct err *err)
     if (rename->flags & RENAME_EXCHANGE)
         return rename_exchange(rename, err);
     if (source->kind == INODE_ITEM)
-        return rename->item ? item_to_item(rename, err) : item_to_scratch(rename, err);
+        return rename->item ? item_to_item(rename, err) : rename_to_backup(rename, err);
     return rename->item ? scratch_to_item(rename, err) : scratch_to_scratch(rename, err);
 }
 
 static int rename_file(struct mount *mount, struct inode *source, struct inode *dir,
-                       struct span name, unsigned flags, pid_t pid, bool *ret_rewritten,
-                       struct err *err)
+                       struct span name, unsigned flags, bool source_alias, pid_t pid,
+                       bool *ret_rewritten, struct err *err)
 {
     struct place place;
     int code = place_find(mount, dir, name, &place, err);
@@ -428,6 +368,7 @@ static int rename_file(struct mount *mount, struct inode *source, struct inode *
                             .flags = flags,
                             .item = place.kind == PLACE_ITEM,
                             .alias = place.alias,
+                            .source_alias = source_alias,
                             .pid = pid,
                             .part = buf_span(&part)};
     if (code == 0)
@@ -511,7 +452,7 @@ int fs_rename(struct mount *mount, struct inode *dir, struct span name, struct i
         code = err_set(err, EXDEV, "only tables live at the root, and control files in %s",
                        CONTROL_NAME);
     } else {
-        code = rename_file(mount, source, new_dir, new_name, flags, pid, &rewritten, err);
+        code = rename_file(mount, source, new_dir, new_name, flags, alias, pid, &rewritten, err);
     }
     scoped_lock(&mount->cache->lock);
     if (rewritten)

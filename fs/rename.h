@@ -13,7 +13,8 @@ struct rename {
     struct span part;              /* key part, or the scratch name */
     bool item;                     /* the new place is an item's */
     unsigned flags;
-    bool alias; /* `name` is not the one listings show */
+    bool alias;        /* `name` is not the one listings show */
+    bool source_alias; /* nor is the name that `source` had been asked for */
     pid_t pid;
     bool rewritten;
 };
@@ -24,6 +25,11 @@ int current_content(struct mount *, struct inode *inode, struct body **ret_body,
 /* The action that moves a scratch object to NAME in DIR. */
 void move_action_locked(const struct inode *inode, const struct inode *dir, struct span name,
                         struct action *ret_action);
+/* A backend has other scratch than this mount knows (CODE is -ESTALE or -EEXIST): the kernel is to
+ * look both names up once more. */
+int rename_look_again(struct rename *rename, int code);
+/* An item to a scratch name (backup.c). */
+int rename_to_backup(struct rename *rename, struct err *);
 /* RENAME_EXCHANGE (exchange.c). */
 int rename_exchange(struct rename *rename, struct err *);
 

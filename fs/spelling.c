@@ -10,7 +10,8 @@
  *
  * Where it deletes before it has looked (--delete-before, --delete-during), its deletions of items
  * with several tags wait until it has ended, and are forgotten when it asks for another spelling
- * meanwhile (grace.c): the item is there as it was, with its time to live.
+ * meanwhile (grace.c): the item is there as it was, with its time to live. With --backup it renames
+ * to a backup name where it would delete: the same holds.
  *
  * Who used what is kept in a table of its own, since the kernel may forget an inode meanwhile: by
  * the item's inode number, open addressing, entries of processes that ended dropped when it grows.
@@ -43,18 +44,13 @@ static pid_t parent_of(pid_t pid, bool *ret_rsync)
     return parent;
 }
 
-bool spelling_is_rsync(pid_t pid)
-{
-    bool rsync = false;
-    if (pid != 0)
-        (void)parent_of(pid, &rsync);
-    return rsync;
-}
-
-static struct spelling *slot_of(const struct spellings *spellings, uint64_t item)
+/* The entry of ITEM that USER made, or the free one for it. Each who has used an item has an entry:
+ * two runs may go on at once. */
+static struct spelling *slot_of(const struct spellings *spellings, uint64_t item, pid_t user)
 {
     size_t at = item & (spellings->size - 1);
-    while (spellings->entries[at].item && spellings->entries[at].item != item)
+    while (spellings->entries[at].item &&
+           (spellings->entries[at].item != item || spellings->entries[at].user != user))
         at = (at + 1) & (spellings->size - 1);
     return &spellings->entries[at];
 }
@@ -87,7 +83,7 @@ static bool make_room(struct spellings *spellings)
             alive = is_alive(entry->user) || is_alive(entry->parent);
         }
         if (entry->item && alive) {
-            *slot_of(spellings, entry->item) = *entry;
+            *slot_of(spellings, entry->item, entry->user) = *entry;
             spellings->count++;
         }
     }
@@ -104,15 +100,35 @@ void spelling_note_locked(struct mount *mount, const struct inode *item, bool al
     struct spellings *spellings = &mount->spellings;
     if (!rsync || !make_room(spellings))
         return;
-    struct spelling *entry = slot_of(spellings, item->number);
+    struct spelling *entry = slot_of(spellings, item->number, pid);
     spellings->count += entry->item == 0;
     *entry = (struct spelling){item->number, pid, parent};
 }
 
-bool spelling_only_locked(struct mount *mount, const struct inode *item, bool alias, pid_t pid)
+/* Whether PID, or a child of it, has used ITEM under another spelling. */
+static bool has_other_spelling(const struct spellings *spellings, const struct inode *item,
+                               pid_t pid)
 {
-    if (alias || pid == 0 || mount->spellings.count == 0)
+    if (spellings->count == 0)
         return false;
-    const struct spelling *entry = slot_of(&mount->spellings, item->number);
-    return entry->item && (entry->user == pid || entry->parent == pid);
+    size_t at = item->number & (spellings->size - 1);
+    for (; spellings->entries[at].item; at = (at + 1) & (spellings->size - 1)) {
+        const struct spelling *entry = &spellings->entries[at];
+        if (entry->item == item->number && (entry->user == pid || entry->parent == pid))
+            return true;
+    }
+    return false;
+}
+
+enum spelling_fate spelling_fate_locked(struct mount *mount, const struct inode *item, bool alias,
+                                        pid_t pid)
+{
+    bool rsync = false;
+    if (alias || pid == 0 || volume_table(item->volume)->keys != KEYS_TAGS ||
+        !memchr(item->name, '_', item->name_len))
+        return SPELLING_GOES;
+    if (has_other_spelling(&mount->spellings, item, pid))
+        return SPELLING_KEPT;
+    (void)parent_of(pid, &rsync);
+    return rsync ? SPELLING_WAITS : SPELLING_GOES;
 }

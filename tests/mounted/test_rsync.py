@@ -2,6 +2,7 @@
 """rsync out of a mount and into one: times, extended attributes, deletion, alias names."""
 
 import os
+import subprocess
 import unittest
 
 from harness import MountedTest, wait_for
@@ -260,6 +261,33 @@ class RsyncTagKeys(MountedTest):
 
     def test_delete_inplace(self):
         self.check("--delete", "--inplace")
+
+    def test_backups_of_deletions(self):
+        for when in ("--delete-after", "--delete-delay", "--delete-before", "--delete-during"):
+            with self.subTest(when):
+                for _ in range(3):
+                    self.rsync("--backup", when)
+                    self.assertIn("roles_users.json", self.names())
+        self.settle()
+        self.assertBoth("roles_users.json", '{"v": 1}')
+        self.assertEqual(["INSERT roles_users"], self.store.changes(self.table))
+
+    def test_two_at_once(self):
+        for number in range(20):
+            with open(f"{self.src}/z{number}.json", "w") as file:
+                file.write("1" * 20000)
+        slow = subprocess.Popen(["rsync", "-a", "--delete-after", "--bwlimit=200",
+                                 self.src + "/", self.dir + "/"], env=self.environment(),
+                                stderr=subprocess.DEVNULL)
+        wait_for("the first run's item", lambda: "roles_users.json" in self.names())
+        self.rsync("--delete-after")
+        slow.wait()
+        self.settle()
+        self.assertBoth("roles_users.json", '{"v": 1}')
+
+    def settle(self):
+        """Whatever waits for an rsync to end has happened: an unmount does it all."""
+        self.mount.remount()
 
     def test_both_names_at_the_sender(self):
         with open(self.src + "/roles_users.json", "w") as file:
