@@ -74,6 +74,8 @@ struct edit {
     bool fresh;   /* the item is not in the backend yet */
     bool saving;  /* a commit is under way: writers wait for cache->changed */
     bool timed;   /* mtime_ns was set by name and not written since */
+    bool ttl_set; /* the TTL in `meta` was set by name: it goes into what is saved */
+    bool paged;   /* pages were written back: nobody knows by whose handle */
     int code;     /* what a write beyond the limit left: -EFBIG, else 0 */
     unsigned writers;
     uint64_t base; /* version that the next commit replaces; 0: none */

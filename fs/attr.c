@@ -267,7 +267,7 @@ static int set_mtime(struct mount *mount, struct inode *inode, const struct stat
 }
 
 int fs_setattr(struct mount *mount, struct inode *inode, const struct stat *attr, int which,
-               bool by_handle, struct err *err)
+               struct handle *handle, struct err *err)
 {
     if (inode->kind == INODE_CONTROL)
         return err_set(err, EPERM, "control files cannot be changed");
@@ -278,7 +278,7 @@ int fs_setattr(struct mount *mount, struct inode *inode, const struct stat *attr
     if (code == 0 && scratch)
         code = scratch_write_attributes(mount, inode, err);
     if (code == 0 && (which & FUSE_SET_ATTR_SIZE))
-        code = fs_truncate(mount, inode, attr->st_size, by_handle, err);
+        code = fs_truncate(mount, inode, attr->st_size, handle, err);
     if (code == 0 && (which & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW)))
         code = set_mtime(mount, inode, attr, which, err);
     return code;

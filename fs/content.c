@@ -52,7 +52,7 @@ int content_store(const struct table *table, struct key key, struct span file, i
             code = replace_body(&next, out, &body);
         changed = true;
     }
-    struct item_facts facts;
+    struct item_facts facts = {0};
     if (code == 0)
         code = item_examine(table, key, body, &facts, NULL, err);
     if (code == 0 && facts.key_differs) {
@@ -64,7 +64,9 @@ int content_store(const struct table *table, struct key key, struct span file, i
         if (ret_rekeyed)
             *ret_rekeyed = true;
     }
-    if (code == 0 && facts.is_object && !facts.has_ttl && rule == TTL_KEPT && old_ttl > 0) {
+    bool kept = rule == TTL_KEPT && facts.is_object && !facts.has_ttl && old_ttl > 0;
+    bool set = rule == TTL_SET && (facts.is_object || (facts.is_empty && old_ttl > 0));
+    if (code == 0 && (kept || set)) {
         buf_clear(&next);
         code = item_set_ttl(table, body, old_ttl, &next, err);
         if (code == 0)

@@ -8,6 +8,7 @@
  *   flush of a file just truncated  nothing while its opener or a child of it has it open still (a
  *                                   shell has duplicated it); else emptying an item is refused
  *   flush of a new, empty file      likewise; else an item without attributes is saved
+ *   flush by who wrote nothing      nothing, while somebody else has the file open for writing
  *   fsync                           commit what there is, durably
  *   release of the last writer      what no flush has seen: late pages of mmap, no flush at all
  */
@@ -156,7 +157,8 @@ static int begin_writing_locked(struct mount *mount, struct inode *inode, pid_t 
     return 0;
 }
 
-static int truncate_on_open(struct mount *mount, struct inode *inode, struct err *err)
+static int truncate_on_open(struct mount *mount, struct inode *inode, struct handle *handle,
+                            struct err *err)
 {
     struct edit *edit;
     int code = edit_empty(mount, inode, &edit, err);
@@ -168,7 +170,9 @@ static int truncate_on_open(struct mount *mount, struct inode *inode, struct err
     }
     edit->code = 0;
     edit->timed = false;
+    edit->ttl_set = false;
     edit->mtime_ns = clock_now_ns();
+    handle->wrote = true;
     pthread_mutex_unlock(&mount->cache->lock);
     return 0;
 }
@@ -215,7 +219,7 @@ int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fus
     if (!handle)
         return code ? code : -ENOMEM;
     if (write && (fi->flags & O_TRUNC))
-        code = truncate_on_open(mount, inode, err);
+        code = truncate_on_open(mount, inode, handle, err);
     if (code == 0)
         handle_to_info(handle, fi);
     else
@@ -342,6 +346,7 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
         inode_unref(mount->cache, inode_ref(inode));
         return -ENOMEM;
     }
+    handle->wrote = true;
     inode->edit->writers++;
     inode->edit->author = handle->opener;
     spelling_note_locked(mount, inode, place.alias, handle->opener);
@@ -352,16 +357,20 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
 
 /* --- Writing --- */
 
-static void touched_locked(struct edit *edit)
+static void touched_locked(struct edit *edit, struct handle *handle)
 {
+    if (handle)
+        handle->wrote = true;
+    else
+        edit->paged = true;
     edit->dirty = edit->written = true;
     edit->emptied = edit->timed = false;
     edit->refused = 0;
     edit->mtime_ns = clock_now_ns();
 }
 
-int fs_write(struct mount *mount, struct inode *inode, struct span data, off_t offset,
-             struct err *err)
+int fs_write(struct mount *mount, struct inode *inode, struct handle *handle, struct span data,
+             off_t offset, struct err *err)
 {
     struct edit *edit;
     int code = edit_load(mount, inode, &edit, err);
@@ -378,7 +387,7 @@ int fs_write(struct mount *mount, struct inode *inode, struct span data, off_t o
         code = buf_error(&edit->bytes);
         if (code == 0) {
             memcpy(edit->bytes.data + offset, data.data, data.len);
-            touched_locked(edit);
+            touched_locked(edit, handle);
         }
     }
     pthread_mutex_unlock(&mount->cache->lock);
@@ -392,9 +401,10 @@ static void truncation_done(struct mount *mount, struct inode *inode)
         inode_edit_drop(inode);
 }
 
-int fs_truncate(struct mount *mount, struct inode *inode, off_t size, bool by_handle,
+int fs_truncate(struct mount *mount, struct inode *inode, off_t size, struct handle *handle,
                 struct err *err)
 {
+    bool by_handle = handle != NULL;
     if (inode->kind != INODE_ITEM && inode->kind != INODE_FILE)
         return err_set(err, EISDIR, "not a file");
     struct edit *edit;
@@ -420,7 +430,7 @@ int fs_truncate(struct mount *mount, struct inode *inode, off_t size, bool by_ha
         edit->code = 0;
         buf_resize(&edit->bytes, (size_t)size);
         code = buf_error(&edit->bytes);
-        touched_locked(edit);
+        touched_locked(edit, handle);
         edit->written = size != 0 || inode->kind == INODE_FILE;
     }
     bool alone = !by_handle && edit->writers == 1;
@@ -447,11 +457,15 @@ int fs_flush(struct mount *mount, fuse_req_t req, struct handle *handle, bool *r
     bool pending = edit && (edit->dirty || edit->fresh);
     bool untouched = pending && !edit->written && (edit->fresh || edit->emptied);
     int refused = edit && !pending ? edit->refused : 0;
+    bool bystander = pending && !handle->wrote && !edit->paged && edit->writers > 1;
     pthread_mutex_unlock(&mount->cache->lock);
     if (!pending) /* what fsync refused is not saved by closing either */
         return refused;
+    if (bystander) /* `touch`, while another one is in the middle of writing */
+        return 0;
     if (opener_goes_on(handle, pid, !untouched))
         return 0;
+    handle->wrote = false;
     return save(mount, inode, untouched ? SAVE_FRESH : 0, ret_rewritten, err);
 }
 

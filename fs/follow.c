@@ -85,6 +85,8 @@ static void item_changed_locked(struct follower *follower, struct volume *volume
             partition_appeared_locked(mount, top, entry->key.partition);
         return;
     }
+    if (entry->kind == LOG_ITEM)
+        grace_overtaken_locked(mount, dir, part);
     const struct inode *known = inode_find(mount->cache, dir, CLASS_ITEM, part);
     if (known && entry->kind == LOG_ITEM && known->meta.version >= entry->sequence)
         return; /* fetched, or made here, after it happened */

@@ -22,7 +22,7 @@ struct grace *grace_find_locked(struct mount *mount, const struct inode *dir, st
     struct grace *grace = mount->graces;
     while (grace && (grace->shown || !is_of(grace, dir, part)))
         grace = grace->next;
-    return grace;
+    return grace && item_expired(grace->ttl, clock_now_s()) ? NULL : grace;
 }
 
 static int64_t deadline(const struct mount *mount)
@@ -119,6 +119,17 @@ bool grace_resume_locked(struct mount *mount, const struct inode *item, pid_t pi
     return false;
 }
 
+void grace_overtaken_locked(struct mount *mount, const struct inode *dir, struct span part)
+{
+    for (struct grace *next, *grace = mount->graces; grace; grace = next) {
+        next = grace->next;
+        if (!is_of(grace, dir, part))
+            continue;
+        unlink_locked(mount, grace);
+        grace_free_locked(mount, grace);
+    }
+}
+
 /* A place that is being written again is not vacant: its deletion waits for the outcome. */
 static bool is_retaken_locked(struct mount *mount, const struct grace *grace)
 {
@@ -146,7 +157,7 @@ static struct grace *next_due_locked(struct mount *mount, const struct inode *di
 static void carry_out(struct mount *mount, struct grace *grace)
 {
     struct err err = {0};
-    if (grace->shown) {
+    if (grace->shown || item_expired(grace->ttl, clock_now_s())) {
         scoped_lock(&mount->cache->lock);
         grace_free_locked(mount, grace);
         return;

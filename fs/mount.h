@@ -55,6 +55,7 @@ static inline const struct table *volume_table(const struct volume *volume)
 struct handle {
     struct inode *inode; /* a reference */
     bool write;
+    bool wrote; /* since the last commit, something came by this handle */
     pid_t opener;
     struct body *content; /* of a control file, as it was when opened */
 };
@@ -276,7 +277,8 @@ int content_show(const struct table *, struct key key, struct item_meta *meta, s
 /* What becomes of an earlier item's TTL when new content does not say. */
 enum ttl_rule {
     TTL_TEXT, /* an object's text rules; a body that is no object keeps it */
-    TTL_KEPT, /* kept: a rename over an item */
+    TTL_KEPT, /* kept where the text has none: a rename over an item */
+    TTL_SET,  /* replaces what the text says: set by name while it was written */
 };
 
 /*
@@ -299,7 +301,7 @@ int content_store(const struct table *, struct key key, struct span file, int64_
 /*
  * Commits what was written to INODE, if anything was. On refusal the bytes are kept as a draft,
  * INODE loses its name, the refusal is reported, and the error says why. ret_rewritten (may be
- * NULL): what was committed differs from the kernel's pages.
+ * NULL): what was committed differs from the pages that the kernel shows under its name.
  */
 int save(struct mount *, struct inode *inode, unsigned flags, bool *ret_rewritten, struct err *);
 /* Makes the edit of INODE hold its content. On success cache->lock is held. */
@@ -327,7 +329,8 @@ void scratch_written_locked(struct inode *inode, const struct action *action);
 int scratch_write_attributes(struct mount *, struct inode *inode, struct err *);
 /* A backend says that INODE is not as this mount knows it: the next lookup asks. */
 void scratch_outdated_locked(struct mount *, struct inode *inode);
-/* Asks the backend whether INODE, a scratch object, is as this mount knows it; if not, the same. */
+/* Asks the backend whether INODE, where it is scratch, is as this mount knows it; if not, the same.
+ */
 bool scratch_recheck(struct mount *, struct inode *inode);
 
 /* --- refusals (report.c) --- */
@@ -357,13 +360,16 @@ void drafts_retry(struct mount *);
 
 /* --- deletions that wait (grace.c) --- */
 
-/* ITEM, whose name PID has taken away, is deleted after the time of grace, or when PID has ENDED. */
+/* ITEM, whose name PID has taken away, is deleted after the time of grace, or when PID has ENDED.
+ */
 int grace_add(struct mount *, struct inode *item, pid_t pid, bool ended, struct err *);
 struct grace *grace_find_locked(struct mount *, const struct inode *dir, struct span part);
 /* PART is asked for under another spelling: a deletion that waits for a process is forgotten. */
 void grace_respelled(struct mount *, const struct inode *dir, struct span part);
 /* The place is taken again: forgets it. */
 void grace_cancel(struct mount *, const struct inode *dir, struct span part);
+/* Another mount has put something in its place: that shows, and nothing is deleted. */
+void grace_overtaken_locked(struct mount *, const struct inode *dir, struct span part);
 /* What was to take its place was refused: the item shows again. */
 void grace_call_off(struct mount *, const struct inode *dir, struct span part);
 /* ITEM is being deleted by PID. True when its deletion was called off a moment ago and PID is the
@@ -421,13 +427,16 @@ int fs_open(struct mount *, fuse_req_t req, struct inode *inode, struct fuse_fil
             struct err *);
 int fs_create(struct mount *, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,
               struct fuse_file_info *fi, struct fuse_entry_param *ret_entry, struct err *);
-int fs_write(struct mount *, struct inode *inode, struct span data, off_t offset, struct err *);
+/* HANDLE: by which it came; NULL where nobody knows (pages written back). */
+int fs_write(struct mount *, struct inode *inode, struct handle *handle, struct span data,
+             off_t offset, struct err *);
 int fs_flush(struct mount *, fuse_req_t req, struct handle *handle, bool *ret_rewritten,
              struct err *);
 void fs_release(struct mount *, struct handle *handle);
-int fs_truncate(struct mount *, struct inode *inode, off_t size, bool by_handle, struct err *);
+int fs_truncate(struct mount *, struct inode *inode, off_t size, struct handle *handle,
+                struct err *);
 int fs_setattr(struct mount *, struct inode *inode, const struct stat *attr, int which,
-               bool by_handle, struct err *);
+               struct handle *handle, struct err *);
 int fs_mkdir(struct mount *, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,
              struct fuse_entry_param *ret_entry, struct err *);
 int fs_mknod(struct mount *, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,

@@ -206,7 +206,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t node, struct stat *attr, int w
     if (!inode)
         return;
     struct err err = {0};
-    int code = fs_setattr(mount, inode, attr, which, fi != NULL, &err);
+    int code = fs_setattr(mount, inode, attr, which, handle_of(fi), &err);
     reply_attr(req, mount, inode, outcome_of(mount, OP_SETATTR, inode, code, &err));
 }
 

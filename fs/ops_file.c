@@ -113,13 +113,13 @@ void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, struct 
 void op_write(fuse_req_t req, fuse_ino_t node, const char *data, size_t size, off_t offset,
               struct fuse_file_info *fi)
 {
-    (void)fi;
     struct mount *mount = mount_of(req);
     struct inode *inode = inode_hold(req, node);
     if (!inode)
         return;
     struct err err = {0};
-    int code = fs_write(mount, inode, span_of(data, size), offset, &err);
+    struct handle *handle = fi->writepage ? NULL : handle_of(fi);
+    int code = fs_write(mount, inode, handle, span_of(data, size), offset, &err);
     int error = outcome_of(mount, OP_WRITE, inode, code, &err);
     inode_drop(mount, inode);
     if (error)

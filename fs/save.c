@@ -211,6 +211,7 @@ static void committed_locked(struct mount *mount, struct inode *inode)
     struct edit *edit = inode->edit;
     struct body *body = body_new(buf_span(&edit->bytes));
     edit->dirty = edit->written = edit->emptied = edit->fresh = edit->timed = false;
+    edit->ttl_set = edit->paged = false;
     edit->base = inode->meta.version;
     inode->meta.size = edit->bytes.len;
     inode_unlist(inode);
@@ -292,12 +293,12 @@ static int commit_item_write(struct mount *mount, struct inode *inode, struct ke
     if (edit->code < 0)
         return err_set(err, EFBIG, "table %s: the item is larger than max_item_size (%llu bytes)",
                        table->name, (unsigned long long)mount->config->max_item_size);
-    if (file.len == 0 && edit->base != 0 && !edit->fresh)
+    if (file.len == 0 && edit->base != 0) /* also one that was renamed to a backup a moment ago */
         return err_set(err, EINVAL, "table %s: an item cannot be emptied; it stays as it was",
                        table->name);
     int64_t ttl;
-    int code =
-        content_store(table, key, file, inode->meta.ttl, TTL_TEXT, out, &ttl, ret_rekeyed, err);
+    int code = content_store(table, key, file, inode->meta.ttl, edit->ttl_set ? TTL_SET : TTL_TEXT,
+                             out, &ttl, ret_rekeyed, err);
     if (code < 0)
         return code;
     *action = (struct action){
@@ -390,15 +391,16 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     if (edit->fresh && edit->base)
         grace_cancel(mount, inode->parent, inode_name(inode));
     scoped_lock(&mount->cache->lock);
-    bool rewritten = !span_equal(shown, buf_span(&edit->bytes)) || edit->restart;
+    bool elsewhere = !span_equal(shown, buf_span(&edit->bytes)) || edit->restart ||
+                     inode->state == INODE_OUTDATED;
     edit->restart = false;
     save_applied_locked(mount, inode, &action.meta);
     committed_locked(mount, inode);
-    if (rewritten || inode->state == INODE_OUTDATED) /* what is open here stays as it was written */
+    if (elsewhere) /* what is open here stays as it was written, and paths lead to another inode */
         outdate_locked(mount, inode);
     saving_ended_locked(mount, inode);
     if (ret_rewritten)
-        *ret_rewritten = rewritten;
+        *ret_rewritten = elsewhere;
     return 0;
 }
 

@@ -63,6 +63,8 @@ bool scratch_recheck(struct mount *mount, struct inode *inode)
     cleanup(buf_release) struct buf name;
     buf_init(&name, SIZE_MAX / 2);
     struct scratch place;
+    if (!inode->scratch)
+        return true;
     pthread_mutex_lock(&mount->cache->lock);
     uint64_t known[2] = {inode->scratch->id, inode->scratch->version}, found[2] = {0, 0};
     scratch_place(inode->parent, &place);

@@ -217,37 +217,8 @@ int fs_xattr_list(struct mount *mount, struct inode *inode, struct buf *out, str
 
 /* --- Setting --- */
 
-/* The edit's text gets the TTL; a body that is no object keeps it beside. Lock held. */
-static int edit_ttl_locked(struct inode *inode, struct edit *edit, int64_t seconds, struct err *err)
-{
-    const struct table *table = volume_table(inode->volume);
-    struct key_copy copy;
-    struct item_facts facts;
-    int code = key_copy_locked(inode, &copy);
-    if (code == 0)
-        code = item_examine(table, copy.key, buf_span(&edit->bytes), &facts, NULL, err);
-    key_copy_release(&copy);
-    if (code < 0)
-        return code;
-    if (facts.is_object || facts.is_empty) {
-        cleanup(buf_release) struct buf out;
-        buf_init(&out, edit->bytes.max);
-        code = item_set_ttl(table, buf_span(&edit->bytes), seconds, &out, err);
-        if (code < 0)
-            return code;
-        if (buf_error(&out))
-            return buf_error(&out);
-        buf_clear(&edit->bytes);
-        buf_add_span(&edit->bytes, buf_span(&out));
-    }
-    if (!edit->dirty && !edit->timed)
-        edit->mtime_ns = inode->meta.mtime_ns; /* as with any attribute, only the ctime moves */
-    inode->meta.ttl = seconds;
-    edit->dirty = edit->written = true;
-    return buf_error(&edit->bytes);
-}
-
-/* Somebody is writing the item: the TTL goes into what is being written. */
+/* Somebody is writing the item: the TTL goes with what is being written, when that is saved. The
+ * text itself stays as it is, since the writer counts its bytes. */
 static int set_edited_ttl(struct mount *mount, struct inode *inode, int64_t seconds,
                           bool *ret_rewritten, struct err *err)
 {
@@ -256,17 +227,12 @@ static int set_edited_ttl(struct mount *mount, struct inode *inode, int64_t seco
     if (code < 0)
         return code;
     bool pending = edit->dirty || edit->fresh;
-    int64_t old_ttl = inode->meta.ttl;
-    code = edit_ttl_locked(inode, edit, seconds, err);
-    if (code < 0)
-        inode->meta.ttl = old_ttl;
+    if (!edit->dirty && !edit->timed)
+        edit->mtime_ns = inode->meta.mtime_ns; /* as with any attribute, only the ctime moves */
+    edit->ttl_set = edit->dirty = edit->written = true;
+    inode->meta.ttl = seconds;
     pthread_mutex_unlock(&mount->cache->lock);
-    if (code == 0 && !pending) {
-        code = save(mount, inode, 0, NULL, err);
-        err_clear(err); /* save has reported it */
-    }
-    *ret_rewritten = code == 0;
-    return code;
+    return pending ? 0 : save(mount, inode, 0, ret_rewritten, err);
 }
 
 /* Nobody is: the stored item is rewritten, and a new inode shows it, so that nobody reads the one

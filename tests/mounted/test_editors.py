@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Editors on items: the edit is stored, is one MODIFY, keeps the time to live, leaves no rubbish."""
 
+import json
 import os
+import sys
+import time
 import unittest
 
-from harness import MountedTest
+from harness import MountedTest, wait_for
 from terminal import interact
 
 OLD = '{\n  "name": "Ada",\n  "n": 1\n}\n'
@@ -177,6 +180,50 @@ class Editors(MountedTest):
         self.assertEqual(self.old.encode(), self.read("a.json~"))
         os.rename(self.path("a.json~"), self.path("a.json"))
         self.assertUntouched()
+
+    def test_killed_between_backup_and_new_text(self):
+        script = ("import os\n"
+                  "os.rename('a.json', 'a.json~')\n"
+                  "os.open('a.json', os.O_WRONLY | os.O_CREAT)\n"
+                  "os.kill(os.getpid(), 9)")
+        self.run_tool([sys.executable, "-c", script], status=-9, cwd=self.dir)
+        wait_for("the item", lambda: os.path.exists(self.path("a.json")))
+        self.assertBoth("a.json", self.old)
+        self.mount.remount()
+        self.assertBoth("a.json", self.old)
+        self.assertEqual(self.old.encode(), self.read("a.json~"))
+        self.assertChanges()
+
+    def test_deletion_by_somebody_else_is_no_part_of_the_editing(self):
+        os.rename(self.path("a.json"), self.path("a.json~"))
+        self.assertErrno(22, self.write, "a.json", "{")
+        self.sh("rm a.json")
+        self.assertIsNone(self.store.body(self.table, "a"))
+        self.assertChanges("REMOVE a")
+
+    def test_what_another_mount_puts_in_its_place_shows(self):
+        os.rename(self.path("a.json"), self.path("a.json~"))
+        item = {"key": {"S": "a"}, "v": {"S": "there"}}
+        self.itemctl("put", self.table, "--item", "-", input=json.dumps(item))
+        wait_for("the new item", lambda: os.path.exists(self.path("a.json")), 1)
+        self.assertEqual("there", json.loads(self.read("a.json"))["v"])
+        self.mount.remount()  # with it goes what was to be deleted
+        self.assertEqual("there", json.loads(self.read("a.json"))["v"])
+        self.assertChanges("MODIFY a")
+
+
+class SlowEditor(MountedTest):
+    options = ("rename_grace=20",)
+
+    def test_expired_behind_its_backup(self):
+        self.write("a.json", OLD)
+        os.setxattr(self.path("a.json"), "user.itemfs.ttl", b"%d" % (time.time() + 2))
+        os.rename(self.path("a.json"), self.path("a.json~"))
+        wait_for("the item's expiry", lambda: self.itemctl(
+            "get", self.table, "-k", "a", status=None).returncode == 3)
+        self.write("a.json", '{"v": 2}', flags=os.O_CREAT | os.O_EXCL)
+        self.assertBoth("a.json", '{"v": 2}')
+        self.assertEqual(["a.json", "a.json~"], self.names())
 
 
 if __name__ == "__main__":

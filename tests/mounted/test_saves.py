@@ -336,6 +336,73 @@ class Conflicts(MountedTest):
         self.second.unmount()
 
 
+class Bystanders(MountedTest):
+    """What others do to a file that somebody is in the middle of writing."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("a.json", "100")
+        self.mark()
+        self.fd = os.open(self.path("a.json"), os.O_WRONLY | os.O_TRUNC)
+        os.write(self.fd, b"12")
+
+    def test_touch(self):
+        self.sh("touch a.json")
+        self.assertStored("a", "100")
+        os.write(self.fd, b"34")
+        os.close(self.fd)
+        self.assertBoth("a.json", "1234")
+        self.assertChanges("MODIFY a")
+
+    def test_open_for_writing_and_close(self):
+        os.close(os.open(self.path("a.json"), os.O_RDWR))
+        self.assertStored("a", "100")
+        os.write(self.fd, b"34")
+        os.close(self.fd)
+        self.assertBoth("a.json", "1234")
+        self.assertChanges("MODIFY a")
+
+    def test_another_writer_commits_what_there_is(self):
+        other = os.open(self.path("a.json"), os.O_WRONLY)
+        os.pwrite(other, b"5", 2)
+        os.close(other)
+        self.assertBoth("a.json", "125")
+        os.write(self.fd, b"34")  # at its own offset
+        os.close(self.fd)
+        self.assertBoth("a.json", "1234")
+        self.assertChanges("MODIFY a", "MODIFY a")
+
+    def test_time_to_live(self):
+        os.close(self.fd)
+        self.write("a.json", '{"a": 2}')
+        self.mark()
+        fd = os.open(self.path("a.json"), os.O_WRONLY | os.O_TRUNC)
+        os.write(fd, b'{"a": 3}')
+        os.setxattr(self.path("a.json"), "user.itemfs.ttl", b"4102444801")
+        os.write(fd, b"\n")
+        os.close(fd)
+        self.assertBoth("a.json", '{"a": 3, "-ttl": 4102444801}\n')
+        self.assertChanges("MODIFY a")
+
+    def test_time_to_live_of_what_is_open_and_not_written(self):
+        os.close(self.fd)
+        self.write("a.json", '{"a": 2}')
+        fd = os.open(self.path("a.json"), os.O_WRONLY)
+        self.mark()
+        os.setxattr(self.path("a.json"), "user.itemfs.ttl", b"4102444801")
+        self.assertBoth("a.json", '{"a": 2, "-ttl": 4102444801}')
+        os.pwrite(fd, b"3", 6)  # its own text, as it has it
+        os.close(fd)
+        self.assertBoth("a.json", '{"a": 3}')
+        self.assertChanges("MODIFY a", "MODIFY a")
+
+    def tearDown(self):
+        try:
+            os.close(self.fd)
+        except OSError:
+            pass
+
+
 class EmptyFiles(MountedTest):
     """Files made or emptied and not written: judged at the close that ends it, not before."""
 
