@@ -228,6 +228,34 @@ static int rebuild_indexes(struct store *store, const struct known_table *known,
     return code;
 }
 
+/* With tag keys an item is found under its tags sorted: each must have such a key already. */
+static int check_tags(struct store *store, const struct table *table, struct err *err)
+{
+    cleanup(buf_release) struct buf sorted;
+    scoped_statement *items = NULL;
+    int code = conn_statement(store->writer, STATEMENT_TABLE_ITEMS, &items, err);
+
+    buf_init(&sorted, KEY_PART_MAX);
+    if (code)
+        return code;
+    sqlite3_bind_int64(items, 1, (int64_t)table->id);
+    while ((code = conn_step(store->writer, items, err)) > 0) {
+        struct span part;
+        buf_clear(&sorted);
+        code = column_part(items, 0, VALUE_S, &sorted, &part);
+        if (code == 0)
+            code = key_sort_tags(part, false, &sorted, err);
+        if (code)
+            return err_set(err, -code, "table %s: an item cannot be read", table->name);
+        if (!span_equal(part, buf_span(&sorted)))
+            return err_set(err, EINVAL,
+                           "table %s cannot have tag keys: the tags of \"%.*s\" are not sorted, and "
+                           "it could not be found any more; rename it to \"%.*s\" first",
+                           table->name, (int)part.len, part.data, (int)sorted.len, sorted.data);
+    }
+    return code;
+}
+
 static int update_table(struct store *store, const struct table *table, struct err *err)
 {
     sqlite3_stmt *statement;
@@ -253,6 +281,8 @@ static int apply_alter(struct store *store, struct job *job, struct err *err)
         return code;
     bool ttl_moves = !text_equal(known->table->ttl_attribute, table->ttl_attribute);
     code = check_free_name(store, table, table->id, err);
+    if (code == 0 && table->keys == KEYS_TAGS && known->table->keys != KEYS_TAGS)
+        code = check_tags(store, known->table, err);
     if (code == 0)
         code = update_table(store, table, err);
     if (code == 0)

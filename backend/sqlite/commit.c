@@ -71,8 +71,10 @@ static int apply_all(struct store *store, struct job *jobs, struct err *err)
 
 static int group(struct store *store, struct job *jobs, struct err *err)
 {
-    int code = conn_run(store->writer, STATEMENT_BEGIN_WRITE, err);
+    int code = store_check_file(store, err);
 
+    if (code == 0)
+        code = conn_run(store->writer, STATEMENT_BEGIN_WRITE, err);
     if (code == 0)
         code = schema_refresh(store, err);
     if (code == 0)
@@ -173,8 +175,11 @@ int store_sync(struct backend *backend, struct err *err)
     struct store *store = store_of(backend);
     uint64_t wanted = store->written;
 
+    int code = store_check_file(store, err);
+    if (code)
+        return code;
     scoped_lock(&store->sync_lock);
-    int code = store->sync_failure;
+    code = store->sync_failure;
     while (code == 0 && store->synced < wanted)
         if (store->syncing) {
             pthread_cond_wait(&store->sync_done, &store->sync_lock);

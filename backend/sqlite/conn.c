@@ -245,7 +245,9 @@ int reader_take(struct store *store, struct conn **ret_conn, struct err *err)
         *ret_conn = conn;
         return 0;
     }
-    int code = conn_open(store, SQLITE_OPEN_READONLY, ret_conn, err);
+    int code = store_check_file(store, err);
+    if (code == 0)
+        code = conn_open(store, SQLITE_OPEN_READONLY, ret_conn, err);
     if (code) {
         scoped_lock(&store->readers_lock);
         store->reader_count--;

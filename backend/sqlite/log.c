@@ -109,7 +109,9 @@ int store_poll(struct backend *backend, bool *ret_changed, struct err *err)
         return 0;
     }
     scoped_lock(&store->poll_lock);
-    int code = conn_number(store->poller, STATEMENT_DATA_VERSION, &now, err);
+    int code = store_check_file(store, err);
+    if (code == 0)
+        code = conn_number(store->poller, STATEMENT_DATA_VERSION, &now, err);
     if (code)
         return code;
     *ret_changed = now != store->polled;

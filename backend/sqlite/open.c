@@ -120,6 +120,20 @@ static bool is_open(const struct stat *file)
     return false;
 }
 
+int store_check_file(const struct store *store, struct err *err)
+{
+    struct stat file, log;
+
+    if (stat(store->path, &file) == 0 && file.st_dev == store->device &&
+        file.st_ino == store->inode &&
+        (store->wal_fd < 0 || (fstat(store->wal_fd, &log) == 0 && log.st_nlink > 0)))
+        return 0;
+    return err_set(err, EIO,
+                   "%s (or its -wal) was removed or replaced while in use: what is open here is "
+                   "not the store any more; unmount before moving files",
+                   store->path);
+}
+
 /* mknod, for it leaves no descriptor to close. */
 static int make_file(const char *path, struct err *err)
 {

@@ -128,6 +128,30 @@ static void tables_are_altered(void)
     FACTORY.close(b, true);
 }
 
+static void tag_keys_need_sorted_tags(void)
+{
+    struct backend *b = FACTORY.open();
+    struct err err = {""};
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+
+    t->keys = KEYS_PLAIN;
+    check_int(backend_alter_table(b, t, &err), 0);
+    check_int(put(b, t, "x_y", NULL, "1"), 0);
+    check_int(put(b, t, "y_x", NULL, "2"), 0);
+    t->keys = KEYS_TAGS;
+    check_int(backend_alter_table(b, t, &err), -EINVAL);
+    check(strstr(err.text, "\"y_x\"") && strstr(err.text, "\"x_y\""));
+    struct table *now = describe(b, "users");
+    check(now->keys == KEYS_PLAIN);
+    check_int(erase(b, now, "y_x", NULL), 0);
+    err_clear(&err);
+    check_int(backend_alter_table(b, t, &err), 0);
+    check_get(b, t, "x_y", NULL, "1");
+    table_free(now);
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
 static int64_t table_changed(struct backend *b, const char *name)
 {
     struct table *table = describe(b, name);
@@ -173,6 +197,7 @@ static void directory_times_move_with_items(void)
 
 #define CONTRACT_TABLES                                                                            \
     CHECK_TEST(tables_are_described), CHECK_TEST(tables_are_dropped),                              \
-        CHECK_TEST(tables_are_altered), CHECK_TEST(directory_times_move_with_items)
+        CHECK_TEST(tables_are_altered), CHECK_TEST(tag_keys_need_sorted_tags),                     \
+        CHECK_TEST(directory_times_move_with_items)
 
 #endif

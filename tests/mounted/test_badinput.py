@@ -4,6 +4,7 @@
 import errno
 import os
 import shutil
+import sqlite3
 import subprocess
 import unittest
 
@@ -234,14 +235,34 @@ class FullDisk(PlaceTest):
         self.assertEqual(body, self.read("after.json"))
         self.mount.unmount()
 
-    def test_full_disk_at_the_start(self):
+    def test_scratch_on_a_full_disk(self):
+        # What could not be stored is no file, and must not become an empty item.
+        filler = self.fill()
+        with self.assertRaises(OSError) as caught:
+            self.save("tmp", b"1" * 60_000)
+        self.assertEqual(errno.ENOSPC, caught.exception.errno)
+        os.unlink(filler)
+        path = f"{self.mount.point}/t"
+        wait_for("the draft", lambda: os.path.isdir(f"{self.mount.point}/.itemfs/drafts/t")
+                 and os.listdir(f"{self.mount.point}/.itemfs/drafts/t") == ["tmp"])
+        with self.assertRaises(FileNotFoundError):
+            os.rename(path + "/tmp", path + "/new.json")
+        self.assertEqual([], os.listdir(path))
         self.mount.unmount()
+
+    def fill(self):
+        """Leaves no room; the file to remove."""
         fd = os.open(self.small + "/filler", os.O_CREAT | os.O_WRONLY)
         try:
             while True:
                 os.write(fd, b"\0" * 4096)
         except OSError:
             os.close(fd)
+        return self.small + "/filler"
+
+    def test_full_disk_at_the_start(self):
+        self.mount.unmount()
+        self.fill()
         try:
             self.mount.start()
         except AssertionError as error:
@@ -250,6 +271,46 @@ class FullDisk(PlaceTest):
             return
         self.assertEqual([], os.listdir(self.mount.point + "/t"))
         self.mount.unmount()
+
+
+class MovedStore(PlaceTest):
+    """The store's file is taken away, or another one is put in its place, under a mount."""
+
+    def setUp(self):
+        place = os.path.join(self.place, self.id().split(".")[-1])
+        os.mkdir(place)
+        self.db = os.path.join(place, "items.db")
+        self.mount = self.new_mount(self.db, "mnt-" + os.path.basename(place))
+        self.mount.start()
+        os.mkdir(self.mount.point + "/t")
+
+    def nothing_is_acknowledged(self):
+        path = self.mount.point + "/t/b.json"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+        os.write(fd, b"2")
+        for function in (os.fsync, os.close):
+            with self.assertRaises(OSError) as caught:
+                function(fd)
+            self.assertEqual(errno.EIO, caught.exception.errno)
+        self.assertIn("was removed or replaced", self.mount.log_text())
+        subprocess.run(["fusermount3", "-u", self.mount.point], check=True)
+        self.assertEqual(0, self.mount.process.wait(20))
+
+    def test_removed(self):
+        for suffix in ("", "-wal", "-shm"):
+            os.unlink(self.db + suffix)
+        self.nothing_is_acknowledged()
+
+    def test_log_removed(self):
+        os.unlink(self.db + "-wal")
+        self.nothing_is_acknowledged()
+
+    def test_replaced(self):
+        copy = self.db + ".new"
+        with sqlite3.connect(self.db) as store, sqlite3.connect(copy) as other:
+            store.backup(other)
+        os.rename(copy, self.db)
+        self.nothing_is_acknowledged()
 
 
 class ReadOnlyFile(PlaceTest):
