@@ -41,6 +41,11 @@ int listing_open(struct mount *mount, struct inode *dir, struct listing **ret_li
     pthread_mutex_init(&listing->lock, NULL);
     scoped_lock(&mount->cache->lock);
     listing->dir = inode_ref(dir);
+    listing->next = mount->listings;
+    listing->link = &mount->listings;
+    if (listing->next)
+        listing->next->link = &listing->next;
+    mount->listings = listing;
     *ret_listing = listing;
     return 0;
 }
@@ -83,12 +88,22 @@ static void drop_ahead(struct listing *listing)
     listing->ahead_count = 0;
 }
 
-void listing_free(struct mount *mount, struct listing *listing)
+/* What was not handed over is dropped. */
+static void drop_offered(struct listing *listing)
 {
-    listing_take(listing); /* it may still be looking ahead */
-    listing_leave(listing);
-    pthread_mutex_destroy(&listing->lock);
-    hand_over(listing);
+    struct cache *cache = listing->mount->cache;
+    struct offered *offered = (struct offered *)(void *)listing->offered.data;
+    scoped_lock(&cache->lock);
+    for (size_t i = 0; i < listing->offered.len / sizeof *offered; i++) {
+        inode_unref(cache, offered[i].inode);
+        body_unref(offered[i].body);
+    }
+    buf_clear(&listing->offered);
+}
+
+static void listing_release(struct mount *mount, struct listing *listing)
+{
+    drop_offered(listing);
     drop_ahead(listing);
     buf_release(&listing->names);
     buf_release(&listing->entries);
@@ -96,9 +111,27 @@ void listing_free(struct mount *mount, struct listing *listing)
     buf_release(&listing->page);
     buf_release(&listing->after);
     buf_release(&listing->offered);
+    pthread_mutex_destroy(&listing->lock);
     scoped_lock(&mount->cache->lock);
+    *listing->link = listing->next;
+    if (listing->next)
+        listing->next->link = listing->link;
     inode_unref(mount->cache, listing->dir);
     free(listing);
+}
+
+void listing_free(struct mount *mount, struct listing *listing)
+{
+    listing_take(listing); /* it may still be looking ahead */
+    listing_leave(listing);
+    hand_over(listing);
+    listing_release(mount, listing);
+}
+
+void listings_free(struct mount *mount)
+{
+    while (mount->listings)
+        listing_release(mount, mount->listings);
 }
 
 bool listing_keep(struct mount *mount, struct inode *dir)

@@ -14,102 +14,41 @@
  */
 #include "fs/mount.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <unistd.h>
 
-/* The process of thread PID: its id as `ps` shows it; 0 when it is gone. */
-static pid_t process_of(pid_t pid)
-{
-    char path[64], line[256];
-    pid_t process = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *status = fopen(path, "re");
-    while (status && fgets(line, sizeof line, status))
-        if (sscanf(line, "Tgid: %d", &process) == 1)
-            break;
-    if (status)
-        fclose(status);
-    return process;
-}
-
-/* Whether the descriptor that FDINFO tells of is one of the inode NUMBER. The path behind it would
- * be another one in another mount namespace. */
-static bool is_open_on(int directory, const char *fdinfo, uint64_t number)
-{
-    int fd = openat(directory, fdinfo, O_RDONLY | O_CLOEXEC);
-    FILE *info = fd >= 0 ? fdopen(fd, "re") : NULL;
-    char line[256];
-    unsigned long long found = 0;
-    while (info && fgets(line, sizeof line, info))
-        if (sscanf(line, "ino: %llu", &found) == 1)
-            break;
-    if (info)
-        fclose(info);
-    else if (fd >= 0)
-        close(fd);
-    return found == number;
-}
-
-/* Whether PROCESS has INODE open. True also where it is not ours to look at. */
-static bool holds_open(pid_t process, const struct inode *inode)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fdinfo", (int)process);
-    DIR *descriptors = opendir(path);
-    if (!descriptors)
-        return errno != ENOENT;
-    bool held = false;
-    for (const struct dirent *entry; !held && (entry = readdir(descriptors));)
-        held =
-            entry->d_name[0] != '.' && is_open_on(dirfd(descriptors), entry->d_name, inode->number);
-    closedir(descriptors);
-    return held;
-}
-
-/* The same for its children: a program may have started another one to write the file. */
-static bool children_hold_open(pid_t process, const struct inode *inode)
-{
-    char path[64];
-    int child;
-    bool held = false;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
-    FILE *children = fopen(path, "re");
-    while (children && !held && fscanf(children, "%d", &child) == 1)
-        held = holds_open(child, inode);
-    if (children)
-        fclose(children);
-    return held;
-}
-
-/*
- * Whether more is to come, where thread PID closes a descriptor of a file that is WRITTEN, or was
- * only made or emptied. Each child of a shell or of a program that starts others closes what it
- * inherited, and a shell itself closes the descriptor that it has just duplicated: each time that
- * is a flush, but not the end of the save.
- */
-static bool opener_goes_on(const struct handle *handle, pid_t pid, bool written)
-{
-    if (handle->opener == 0 || pid == 0 || (written && handle->opener == pid))
-        return false;
-    pid_t opener = process_of(handle->opener);
-    if (opener == 0 || (written && opener == process_of(pid)))
-        return false;
-    return holds_open(opener, handle->inode) ||
-           (!written && children_hold_open(opener, handle->inode));
-}
-
-static struct handle *handle_new_locked(struct inode *inode, fuse_req_t req, bool write)
+static struct handle *handle_new_locked(struct mount *mount, struct inode *inode, fuse_req_t req,
+                                        bool write)
 {
     struct handle *handle = calloc(1, sizeof *handle);
-    if (handle) {
-        handle->inode = inode_ref(inode);
-        handle->write = write;
-        handle->opener = fuse_req_ctx(req)->pid;
-    }
+    if (!handle)
+        return NULL;
+    handle->inode = inode_ref(inode);
+    handle->write = write;
+    handle->opener = fuse_req_ctx(req)->pid;
+    handle->next = mount->handles;
+    handle->link = &mount->handles;
+    if (handle->next)
+        handle->next->link = &handle->next;
+    mount->handles = handle;
     return handle;
+}
+
+static void handle_free_locked(struct mount *mount, struct handle *handle)
+{
+    *handle->link = handle->next;
+    if (handle->next)
+        handle->next->link = handle->link;
+    body_unref(handle->content);
+    inode_unref(mount->cache, handle->inode);
+    free(handle);
+}
+
+void handles_free(struct mount *mount)
+{
+    scoped_lock(&mount->cache->lock);
+    while (mount->handles)
+        handle_free_locked(mount, mount->handles);
 }
 
 static void handle_to_info(struct handle *handle, struct fuse_file_info *fi)
@@ -131,7 +70,7 @@ static int open_control(struct mount *mount, fuse_req_t req, struct inode *inode
     if (!body)
         return code ? code : -ENOMEM;
     scoped_lock(&mount->cache->lock);
-    struct handle *handle = handle_new_locked(inode, req, false);
+    struct handle *handle = handle_new_locked(mount, inode, req, false);
     if (!handle) {
         body_unref(body);
         return -ENOMEM;
@@ -211,7 +150,7 @@ int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fus
     else if (write)
         code = begin_writing_locked(mount, inode, fuse_req_ctx(req)->pid);
     if (code == 0) {
-        handle = handle_new_locked(inode, req, write);
+        handle = handle_new_locked(mount, inode, req, write);
         if (!handle && write)
             inode->edit->writers--;
     }
@@ -339,7 +278,7 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
                                     : new_scratch_locked(mount, req, dir, name, mode, &inode);
     if (code < 0)
         return code;
-    handle = handle_new_locked(inode, req, true);
+    handle = handle_new_locked(mount, inode, req, true);
     if (!handle) {
         inode_detach(mount->cache, inode, INODE_REMOVED);
         inode_edit_drop(inode);
@@ -463,7 +402,7 @@ int fs_flush(struct mount *mount, fuse_req_t req, struct handle *handle, bool *r
         return refused;
     if (bystander) /* `touch`, while another one is in the middle of writing */
         return 0;
-    if (opener_goes_on(handle, pid, !untouched))
+    if (opener_goes_on(handle->opener, inode, pid, !untouched))
         return 0;
     handle->wrote = false;
     return save(mount, inode, untouched ? SAVE_FRESH : 0, ret_rewritten, err);
@@ -486,8 +425,6 @@ void fs_release(struct mount *mount, struct handle *handle)
             inode_edit_drop(inode);
         }
     }
-    body_unref(handle->content);
     scoped_lock(&mount->cache->lock);
-    inode_unref(mount->cache, inode);
-    free(handle);
+    handle_free_locked(mount, handle);
 }

@@ -30,7 +30,8 @@ struct offered {
 struct listing {
     pthread_mutex_t lock;
     struct mount *mount;
-    struct inode *dir; /* a reference */
+    struct listing *next, **link; /* the mount's open directories: cache->lock */
+    struct inode *dir;            /* a reference */
     enum stage stage;
     struct buf names;
     struct buf entries; /* size_t[]: where each name begins in `names`; NUL ends it */

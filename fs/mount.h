@@ -57,7 +57,8 @@ struct handle {
     bool write;
     bool wrote; /* since the last commit, something came by this handle */
     pid_t opener;
-    struct body *content; /* of a control file, as it was when opened */
+    struct body *content;        /* of a control file, as it was when opened */
+    struct handle *next, **link; /* the mount's open files */
 };
 
 /* An item renamed to a scratch name: deleted at `deadline` unless a new one takes its place. */
@@ -141,6 +142,8 @@ struct mount {
 
     /* Guarded by cache->lock. */
     struct volume *volumes;
+    struct handle *handles;
+    struct listing *listings;
     struct grace *graces;
     struct report reports[REPORT_RING];
     size_t report_next;
@@ -290,6 +293,10 @@ int content_store(const struct table *, struct key key, struct span file, int64_
                   enum ttl_rule rule, struct buf *out, int64_t *ret_ttl, bool *ret_rekeyed,
                   struct err *);
 
+/* Whether more is to come, where thread PID closes a descriptor of INODE that OPENER has opened,
+ * and INODE is WRITTEN, or was only made or emptied. (opener.c) */
+bool opener_goes_on(pid_t opener, const struct inode *inode, pid_t pid, bool written);
+
 /* --- saving (save.c) --- */
 
 #define SAVE_DURABLE 1u
@@ -433,6 +440,8 @@ int fs_write(struct mount *, struct inode *inode, struct handle *handle, struct 
 int fs_flush(struct mount *, fuse_req_t req, struct handle *handle, bool *ret_rewritten,
              struct err *);
 void fs_release(struct mount *, struct handle *handle);
+/* At the end: what programs still had open. */
+void handles_free(struct mount *);
 int fs_truncate(struct mount *, struct inode *inode, off_t size, struct handle *handle,
                 struct err *);
 int fs_setattr(struct mount *, struct inode *inode, const struct stat *attr, int which,
@@ -462,6 +471,7 @@ int fs_xattr_list(struct mount *, struct inode *inode, struct buf *out, struct e
 struct listing;
 int listing_open(struct mount *, struct inode *dir, struct listing **ret_listing, struct err *);
 void listing_free(struct mount *, struct listing *);
+void listings_free(struct mount *); /* at the end: those that programs still had open */
 /* One request at a time reads a listing. */
 void listing_take(struct listing *);
 void listing_leave(struct listing *);

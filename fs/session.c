@@ -252,6 +252,8 @@ void session_stop(struct mount *mount)
         fuse_remove_signal_handlers(mount->session);
         fuse_session_destroy(mount->session);
     }
+    listings_free(mount);
+    handles_free(mount);
     source_close(mount->source);
     free_lists(mount);
     volumes_free(mount);

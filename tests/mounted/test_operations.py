@@ -238,6 +238,8 @@ class Starting(PlaceTest):
         self.table()
         fd = os.open(self.mnt + "/t/a.json", os.O_WRONLY | os.O_TRUNC)
         os.write(fd, b'{"dirty": 1}')
+        listing = os.scandir(self.mnt + "/t")
+        next(listing)
         os.kill(self.daemon(), number)
         wait_for("the unmount", lambda: not is_mounted(self.mnt))
         self.daemon_gone()
@@ -249,6 +251,23 @@ class Starting(PlaceTest):
 
     def test_sigterm_saves_and_unmounts(self):
         self.assertEqual(b'{"dirty": 1}', self.signalled(signal.SIGTERM))
+
+    def test_sigterm_with_files_and_directories_open(self):
+        mount = self.new_mount(self.db, os.path.basename(self.mnt) + "-open")
+        mount.start()
+        os.mkdir(mount.point + "/t")
+        paths = [f"{mount.point}/t/{name}" for name in ("a.json", "b.json", "scratch")]
+        files = [open(path, "w") for path in paths]
+        files += [open(mount.point + "/.itemfs/status.json")]
+        with os.scandir(mount.point + "/t") as entries:
+            next(entries)
+            mount.process.send_signal(signal.SIGTERM)
+            mount.ended()  # without a leak
+        for file in files:
+            try:
+                file.close()
+            except OSError:
+                pass
 
     def test_sigint_saves_and_unmounts(self):
         self.assertEqual(b'{"dirty": 1}', self.signalled(signal.SIGINT))
