@@ -98,7 +98,8 @@ struct inode {
     enum inode_state state;
     uint32_t outdated_ms; /* when it became OUTDATED, low bits of the steady clock */
     bool in_cache : 1;    /* on the list of bodies */
-    bool storing : 1;     /* a notify_store of its body is under way */
+    bool storing : 1;     /* its body is being handed to the kernel */
+    bool filled : 1;      /* it was */
     bool listed : 1;      /* on its parent's list of local entries */
     bool conflicted : 1;  /* its last rename was refused, and the kernel will try it once more */
     bool frozen : 1;      /* a rename is under way: edits and saves wait for cache->changed */

@@ -7,8 +7,7 @@
  * the listing.
  *
  * A page brings names, attributes and bodies together. When the listing has come to its end, the
- * bodies of what was listed are handed to the kernel's page cache: the first `grep -r` after `ls`
- * then reads nothing from here.
+ * bodies of what was listed are handed to the kernel's page cache (fill.c).
  *
  * While the kernel works on an answer (it makes an inode for each entry), the inodes for the next
  * one are made here, ahead of the request. What the answer says of them is taken when it is given.
@@ -17,13 +16,20 @@
 
 #include <errno.h>
 
-#define STORE_SIZE_MAX (64u << 10) /* bytes of a body handed over ahead of reads */
-
 static struct span entry_name(const struct listing *listing, size_t index)
 {
     const size_t *starts = (const size_t *)(const void *)listing->entries.data;
     size_t end = index + 1 < entry_count(listing) ? starts[index + 1] : listing->names.len;
     return span_of(listing->names.data + starts[index], end - starts[index] - 1);
+}
+
+#define LISTING_BUFS 8
+static void listing_bufs(struct listing *listing, struct buf *ret_bufs[LISTING_BUFS])
+{
+    struct buf *bufs[LISTING_BUFS] = {&listing->names,      &listing->entries, &listing->details,
+                                      &listing->page,       &listing->after,   &listing->before,
+                                      &listing->fresh_from, &listing->fresh_to};
+    memcpy(ret_bufs, bufs, sizeof bufs);
 }
 
 int listing_open(struct mount *mount, struct inode *dir, struct listing **ret_listing,
@@ -33,10 +39,10 @@ int listing_open(struct mount *mount, struct inode *dir, struct listing **ret_li
     struct listing *listing = calloc(1, sizeof *listing);
     if (!listing)
         return -ENOMEM;
-    *listing = (struct listing){.mount = mount, .prefill_left = mount->prefill_budget};
-    struct buf *bufs[] = {&listing->names, &listing->entries, &listing->details,
-                          &listing->page,  &listing->after,   &listing->offered};
-    for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
+    listing->mount = mount;
+    struct buf *bufs[LISTING_BUFS];
+    listing_bufs(listing, bufs);
+    for (size_t i = 0; i < LISTING_BUFS; i++)
         buf_init(bufs[i], SIZE_MAX / 2);
     pthread_mutex_init(&listing->lock, NULL);
     scoped_lock(&mount->cache->lock);
@@ -61,21 +67,13 @@ void listing_leave(struct listing *listing)
 }
 
 /* The kernel knows what was listed so far: its pages may be filled. */
-static void hand_over(struct listing *listing)
+static void fill_listed(struct listing *listing)
 {
-    struct mount *mount = listing->mount;
-    struct offered *offered = (struct offered *)(void *)listing->offered.data;
-    size_t count = listing->offered.len / sizeof *offered;
-    if (count == 0)
+    if (listing->fresh_count == 0)
         return;
-    scoped_lock(&mount->cache->lock);
-    for (size_t i = 0; i < count; i++) {
-        notify_store_locked(mount, offered[i].inode, offered[i].body);
-        inode_unref(mount->cache, offered[i].inode);
-        body_unref(offered[i].body);
-    }
-    buf_clear(&listing->offered);
-    listing->offered_bytes = 0;
+    fill_add(listing->mount, listing->dir, buf_span(&listing->fresh_from),
+             buf_span(&listing->fresh_to), listing->mount->prefill_budget);
+    listing->fresh_count = 0;
 }
 
 static void drop_ahead(struct listing *listing)
@@ -88,29 +86,13 @@ static void drop_ahead(struct listing *listing)
     listing->ahead_count = 0;
 }
 
-/* What was not handed over is dropped. */
-static void drop_offered(struct listing *listing)
-{
-    struct cache *cache = listing->mount->cache;
-    struct offered *offered = (struct offered *)(void *)listing->offered.data;
-    scoped_lock(&cache->lock);
-    for (size_t i = 0; i < listing->offered.len / sizeof *offered; i++) {
-        inode_unref(cache, offered[i].inode);
-        body_unref(offered[i].body);
-    }
-    buf_clear(&listing->offered);
-}
-
 static void listing_release(struct mount *mount, struct listing *listing)
 {
-    drop_offered(listing);
+    struct buf *bufs[LISTING_BUFS];
+    listing_bufs(listing, bufs);
     drop_ahead(listing);
-    buf_release(&listing->names);
-    buf_release(&listing->entries);
-    buf_release(&listing->details);
-    buf_release(&listing->page);
-    buf_release(&listing->after);
-    buf_release(&listing->offered);
+    for (size_t i = 0; i < LISTING_BUFS; i++)
+        buf_release(bufs[i]);
     pthread_mutex_destroy(&listing->lock);
     scoped_lock(&mount->cache->lock);
     *listing->link = listing->next;
@@ -124,7 +106,7 @@ void listing_free(struct mount *mount, struct listing *listing)
 {
     listing_take(listing); /* it may still be looking ahead */
     listing_leave(listing);
-    hand_over(listing);
+    fill_listed(listing);
     listing_release(mount, listing);
 }
 
@@ -189,23 +171,21 @@ static struct inode *ahead_at(const struct listing *listing, size_t index)
     return inode && inode->state == INODE_ATTACHED && !inode_expired(inode) ? inode : NULL;
 }
 
-/* Its pages are filled once the kernel knows the inode. */
-static void offer_locked(struct listing *listing, struct inode *inode)
+/* An entry was given out: one that the kernel had not heard of is to be filled. */
+static void note_given_locked(struct listing *listing, const struct inode *inode)
 {
-    struct body *body = inode->body;
-    uint64_t cost = body ? (body->len + 4095) & ~UINT64_C(4095) : 0;
-    if (inode->kind != INODE_ITEM || !body || body->len == 0 || body->len > STORE_SIZE_MAX ||
-        inode->lookups != 1 || inode->edit || cost > listing->prefill_left ||
-        listing->offered_bytes + body->len > listing->mount->config->cache_size / 2)
+    if (inode->kind != INODE_ITEM)
         return;
-    struct offered offered = {inode, body};
-    buf_add(&listing->offered, &offered, sizeof offered);
-    if (buf_error(&listing->offered))
-        return;
-    inode_ref(inode);
-    body_ref(body);
-    listing->prefill_left -= cost;
-    listing->offered_bytes += body->len;
+    if (inode->lookups == 1 && !inode->filled) {
+        if (listing->fresh_count++ == 0) {
+            buf_clear(&listing->fresh_from);
+            buf_add_span(&listing->fresh_from, buf_span(&listing->before));
+        }
+        buf_clear(&listing->fresh_to);
+        buf_add_span(&listing->fresh_to, inode_name(inode));
+    }
+    buf_clear(&listing->before);
+    buf_add_span(&listing->before, inode_name(inode));
 }
 
 /* Appends one entry unless it does not fit; false when it did not. */
@@ -236,7 +216,7 @@ static bool emit_locked(struct listing *listing, fuse_req_t req, size_t index, s
     out->len += used;
     listing->given = index + 1;
     if (plus && !dot)
-        offer_locked(listing, inode);
+        note_given_locked(listing, inode);
     return true;
 }
 
@@ -290,13 +270,12 @@ static bool emit_one(struct listing *listing, fuse_req_t req, size_t index, size
     return fits;
 }
 
-int listing_read(struct mount *mount, fuse_req_t req, struct listing *listing, off_t offset,
-                 size_t size, bool plus, struct buf *out, struct err *err)
+int listing_read(struct listing *listing, fuse_req_t req, off_t offset, size_t size, bool plus,
+                 struct buf *out, struct err *err)
 {
-    /* Before the end it would only slow the listing down, but memory is bounded. */
-    if (listing->stage == STAGE_END || listing->offered_bytes > mount->config->cache_size / 4)
-        hand_over(listing);
-    buf_resize(out, size); /* the room; len counts what is used */
+    if (listing->stage == STAGE_END && (size_t)offset == entry_count(listing))
+        fill_listed(listing); /* before, it would only slow the listing down */
+    buf_resize(out, size);    /* the room; len counts what is used */
     if (buf_error(out))
         return -ENOMEM;
     out->len = 0;

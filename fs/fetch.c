@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#define PAGE_ENTRIES 1024
+#define PAGE_ENTRIES 256 /* about one answer: the next page is fetched while it is worked on */
 #define PAGE_BYTES (4u << 20)
 
 static int add_entry(struct listing *listing, struct span name, const struct detail *detail)

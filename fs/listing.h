@@ -19,11 +19,6 @@ struct detail {
 
 #define AHEAD_ENTRIES 256 /* about what the kernel asks for at a time */
 
-struct offered {
-    struct inode *inode; /* a reference */
-    struct body *body;   /* a reference */
-};
-
 /* Everything is guarded by `lock`, which the request that reads on holds until it has looked ahead:
  * also while it fetches, since nobody else has use for the same handle. Taken before cache->lock.
  */
@@ -43,9 +38,10 @@ struct listing {
     size_t given;                       /* behind the last entry given out */
     struct inode *ahead[AHEAD_ENTRIES]; /* references, or NULL: entries from ahead_first on */
     size_t ahead_first, ahead_count;
-    struct buf offered; /* struct offered[] */
-    uint64_t offered_bytes;
-    uint64_t prefill_left;
+    /* The items that the kernel first heard of here: their pages are filled at the end. */
+    struct buf before;               /* key part of the last entry that was given out */
+    struct buf fresh_from, fresh_to; /* key parts: behind this one, up to that */
+    size_t fresh_count;
 };
 
 static inline size_t entry_count(const struct listing *listing)

@@ -8,7 +8,7 @@
  *   dir.c      listings                                     grace.c   deletions that wait
  *   file.c     open files                                   control.c the .itemfs directory
  *   make.c, remove.c, rename.c                              report.c  refusals, drafts, messages
- *   scratch.c  what is no item
+ *   scratch.c  what is no item                              fill.c    ... and filled
  *
  * Every function that can fail returns 0 or a negative errno with a message in its struct err. A
  * function whose name ends in _locked is called with cache->lock held, all others without it.
@@ -127,6 +127,7 @@ enum op_counter {
 };
 
 struct notifier;
+struct filler;
 
 struct mount {
     struct config *config;
@@ -134,6 +135,7 @@ struct mount {
     struct cache *cache;
     struct fuse_session *session;
     struct notifier *notifier;
+    struct filler *filler;
     const char *mountpoint;
     int64_t mounted_ns;
     uid_t uid;
@@ -399,8 +401,16 @@ void notify_names_then_reply(struct mount *, fuse_req_t req, int code);
 /* Lane of pages. */
 void notify_content(struct mount *, const struct inode *inode);
 void notify_pages_then_reply(struct mount *, fuse_req_t req, int code);
-/* Hands BODY to the kernel's page cache when nothing else is to do. Lock held. */
-void notify_store_locked(struct mount *, struct inode *inode, struct body *body);
+
+/* --- filling the kernel's pages ahead of reads (fill.c) --- */
+
+#define FILL_SIZE_MAX (64u << 10) /* bytes of a body handed over */
+
+int filler_start(struct mount *, struct err *);
+void filler_stop(struct mount *);
+/* Hands over the items of DIR behind the key part AFTER up to LAST, BYTES_MAX of pages at most. */
+void fill_add(struct mount *, struct inode *dir, struct span after, struct span last,
+              uint64_t bytes_max);
 
 /* --- threads (follow.c) ---
  * The follower reads what others did out of the backends' logs, FOLLOW_MS after the last look. The
@@ -476,8 +486,8 @@ void listings_free(struct mount *); /* at the end: those that programs still had
 void listing_take(struct listing *);
 void listing_leave(struct listing *);
 /* Fills OUT with entries from OFFSET on, SIZE bytes at most; PLUS: with attributes. */
-int listing_read(struct mount *, fuse_req_t req, struct listing *, off_t offset, size_t size,
-                 bool plus, struct buf *out, struct err *);
+int listing_read(struct listing *, fuse_req_t req, off_t offset, size_t size, bool plus,
+                 struct buf *out, struct err *);
 /* Makes ready what the next read will give with attributes. */
 void listing_look_ahead(struct listing *);
 /* Whether the kernel may keep an earlier listing of the directory. */

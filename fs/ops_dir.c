@@ -40,7 +40,7 @@ static void read_directory(fuse_req_t req, fuse_ino_t node, size_t size, off_t o
     buf_init(&out, SIZE_MAX / 2);
     struct listing *listing = (struct listing *)(uintptr_t)fi->fh;
     listing_take(listing);
-    int code = listing_read(mount, req, listing, offset, size, plus, &out, &err);
+    int code = listing_read(listing, req, offset, size, plus, &out, &err);
     int error = outcome_of(mount, OP_READDIR, dir, code, &err);
     inode_drop(mount, dir);
     if (error)

@@ -182,6 +182,8 @@ int session_start(struct config *config, const char *mountpoint, struct fuse_arg
     if (code == 0)
         code = notifier_start(mount, err);
     if (code == 0)
+        code = filler_start(mount, err);
+    if (code == 0)
         code = follow_start(mount, err);
     if (code < 0) {
         session_stop(mount);
@@ -246,6 +248,7 @@ void session_stop(struct mount *mount)
     if (mount->notifier)
         finish_work(mount);
     if (mount->session) {
+        filler_stop(mount);
         notifier_stop(mount); /* before the descriptor it writes to is closed */
         fuse_session_unmount(mount->session);
         reaper_stop(mount);

@@ -27,4 +27,8 @@ void reaper_stop(struct mount *mount);
 /* Has it abort the connection now. */
 void reaper_abort(struct mount *mount);
 
+/* Waits for a thread that tells the kernel something. It may wait in turn for a request that nobody
+ * serves any more: then the connection is cut. (notify.c) */
+void thread_join(struct mount *mount, pthread_t thread);
+
 #endif
