@@ -2,7 +2,7 @@
 /*
  * A strict JSON reader (RFC 8259) over a text in memory, one token at a time, and a writer for
  * strings. Our own because items must come out exactly as they went in: numbers of any length,
- * NUL and lone surrogates in strings and names (facts: dynamodb.md 10 lists what jansson does).
+ * NUL and lone surrogates in strings and names. Jansson keeps none of these.
  *
  * Refused with a reason that names line and column (from 1; columns count bytes): a byte order
  * mark, UTF-16, invalid UTF-8, NaN, comments, trailing commas, duplicate member names (compared

@@ -58,7 +58,7 @@ int name_to_part(enum value_type type, struct span name, const char *suffix, str
 /*
  * Appends the canonical order of the tags of TEXT (a name's part decoded, tags joined with "_"):
  * first by bytes, then stably by the tag store's rule, where two numeric strings compare as
- * numbers and all else by bytes (facts: seeds.md 1; vectors lucinda.json). Numeric strings are
+ * numbers and all else by bytes (tests/vectors/lucinda.json). Numeric strings are
  * PHP's: optional white space, sign, decimal or exponent form; integers beyond 64 bits and
  * exponent forms as floating point; equal ones keep byte order. Where STRICT, each tag must be
  * [a-z0-9-]+ (not empty), else -EINVAL with the reason; otherwise any text is a tag, also "".

@@ -19,7 +19,7 @@ bool number_is_json(struct span text);
 
 /*
  * Appends the canonical plain decimal of TEXT: no exponent, no leading or trailing zeros, "-0" as
- * "0" (facts: dynamodb.md 4). -EINVAL when it is no number, -ERANGE beyond 38 significant digits or
+ * "0". -EINVAL when it is no number, -ERANGE beyond 38 significant digits or
  * outside +-1e-130 .. 9.99e125 (zero is fine).
  */
 int number_canonical(struct span text, struct buf *out, struct err *err);

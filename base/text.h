@@ -13,7 +13,7 @@
 
 /*
  * True when TEXT is UTF-8, shortest forms, at most U+10FFFF. Encoded surrogates (ED A0..BF xx) are
- * accepted where SURROGATES says so: DynamoDB strings may hold lone ones (facts: dynamodb.md 4). An
+ * accepted where SURROGATES says so: DynamoDB strings may hold lone ones. An
  * encoded pair is refused there too: it has a form of its own, four bytes long.
  */
 bool text_is_utf8(struct span text, bool surrogates);

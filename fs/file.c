@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Open files. What is written goes to the inode's edit, which all openers share, as they share the
- * kernel's pages. When it is committed follows from what programs do (facts: fuse.md):
+ * kernel's pages. When it is committed follows from what programs do (docs/FUSE.md):
  *
  *   flush, nothing written          nothing; shells close a descriptor right after opening
  *   flush after a write             commit

@@ -4,7 +4,7 @@
  *
  * A notification may wait inside the kernel: for a name, on the lock of its directory, which any
  * lookup, creation or listing under way holds; for pages, on the lock of a page that is being read
- * or written. So none is sent from a request's own thread (facts: fuse.md), and there are two
+ * or written. So none is sent from a request's own thread (docs/FUSE.md), and there are two
  * lanes, each a thread with a queue in order: names, which nobody waits for who holds a directory's
  * lock, and pages, which is waited for freely, since reads and writes wait for nobody.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Extended attributes. Ours all begin with "user.itemfs."; every other name is EOPNOTSUPP, not
- * ENODATA, at which `ls -l` stops asking for the whole device (facts: fuse.md 3). Derived ones are
+ * ENODATA, at which `ls -l` stops asking for the whole device (docs/FUSE.md). Derived ones are
  * listed, and writing one back is accepted and ignored, so that rsync -X and cp -a restore cleanly.
  */
 #include "fs/mount.h"
