@@ -94,17 +94,11 @@ static void park_locked(void)
         workers.watching = false;
 }
 
-static void unlock(void *unused)
-{
-    (void)unused;
-    pthread_mutex_unlock(&workers.lock);
-}
-
-/* Until this worker is the one who reads. Workers are cancelled at the end, here or in read. */
+/* Until this worker is the one who reads. Workers are cancelled at the end, here or in read: this
+ * file is compiled with -fexceptions, so that the lock is let go then. */
 static void begin_reading(void)
 {
-    pthread_mutex_lock(&workers.lock);
-    pthread_cleanup_push(unlock, NULL);
+    scoped_lock(&workers.lock);
     if (serving)
         workers.busy--;
     serving = false;
@@ -112,7 +106,6 @@ static void begin_reading(void)
         park_locked();
     workers.reading = true;
     workers.reader_wanted = false;
-    pthread_cleanup_pop(1);
 }
 
 /* This worker will serve what it has read, if TAKEN; MORE: another request is waiting. */

@@ -76,12 +76,23 @@ def is_mounted(path):
 
 def is_served(path):
     """Whether a daemon answers there; waits for one that is just beginning."""
+    # Of one and the same mount: a dead one may be cleared away between two questions, and the
+    # kernel answers the first one for it.
+    place = None
     try:
-        return is_mounted(path) and bool(os.statvfs(path))
+        place = os.open(path, os.O_PATH)
+        device = os.fstat(place).st_dev
+        os.statvfs(place)
+        with open("/proc/self/mountinfo") as info:
+            ours = {line.split()[2] for line in info if " - fuse.itemfs " in line}
+        return f"{os.major(device)}:{os.minor(device)}" in ours
     except OSError as error:
         if error.errno in DEAD:  # what a killed daemon has left
             return False
         raise
+    finally:
+        if place is not None:
+            os.close(place)
 
 
 def has_tool(name):
