@@ -291,7 +291,10 @@ int backend_log(struct backend *backend, uint64_t after, size_t limit, log_fn ea
 
 int backend_change_id(struct backend *backend, uint64_t sequence, char ret_id[33])
 {
-    return backend->ops->change_id(backend, sequence, ret_id);
+    struct err ignored = {""};
+    int code = need(backend, BACKEND_LOG, "change log", &ignored);
+
+    return code ? code : backend->ops->change_id(backend, sequence, ret_id);
 }
 
 int backend_maintain(struct backend *backend, int64_t *ret_next_ns, struct err *err)

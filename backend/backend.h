@@ -126,6 +126,9 @@ struct action {
 };
 
 #define WRITE_DURABLE 1u /* on stable storage before it returns, with all earlier batches */
+#define WRITE_LOOSE                                                                                \
+    2u /* unconditional puts and deletes of items that need not be applied together: what a bulk   \
+          load wants. Where it fails, some may have been applied. */
 
 /* One entry of the change log. Items are delivered in the order of their changes. */
 enum log_kind {

@@ -2,9 +2,13 @@
 #include "backend/source.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "backend/beside.h"
+#include "backend/dynamodb/dynamodb.h"
 #include "backend/sqlite/sqlite.h"
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -204,6 +208,69 @@ int source_tables(struct source *source, table_fn each, void *context, struct er
 
 /* ---- opening ---- */
 
+/* DIRECTORY with those above it, for this user alone. */
+static int make_directory(const char *directory, struct err *err)
+{
+    cleanup_free char *path = strdup(directory);
+
+    for (char *at = path ? path + 1 : NULL; at && *at; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+            return err_set(err, errno, "%s: %s", path, strerror(errno));
+        *at = '/';
+    }
+    if (mkdir(directory, 0700) < 0 && errno != EEXIST)
+        return err_set(err, errno, "%s: %s (state_dir)", directory, strerror(errno));
+    return 0;
+}
+
+/* The state database of a service: one for each endpoint, region and profile. */
+static int open_state(const struct config *config, const struct backend_config *settings,
+                      struct backend **ret_state, struct err *err)
+{
+    const struct sqlite_options options = {.create = true, .max_item_size = UINT64_C(1) << 28};
+    cleanup(buf_release) struct buf text;
+    cleanup_free char *path = NULL;
+    char hash[65];
+    int r = make_directory(config->state_dir, err);
+
+    buf_init(&text, 65536);
+    const char *const parts[] = {settings->endpoint, settings->region, settings->profile};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        buf_addf(&text, "%s\n", parts[i] ? parts[i] : "");
+    sha256_hex(buf_span(&text), hash);
+    if (r == 0 && asprintf(&path, "%s/dynamodb-%.16s.db", config->state_dir, hash) < 0)
+        r = -ENOMEM;
+    return r ? r : sqlite_open(path, &options, ret_state, err);
+}
+
+static int open_service(const struct config *config, const struct backend_config *settings,
+                        struct backend **ret_backend, struct err *err)
+{
+    const struct dynamodb_options options = {.region = settings->region,
+                                             .endpoint = settings->endpoint,
+                                             .profile = settings->profile,
+                                             .ca_file = settings->ca_file,
+                                             .tables = settings->tables,
+                                             .read_only = config->read_only,
+                                             .max_item_size = config->max_item_size};
+    struct backend *items, *state;
+    struct err own = {""};
+    int r = dynamodb_open(&options, &items, &own);
+
+    if (r < 0)
+        return err_set(err, -r, "dynamodb:%s: %s", settings->region ? settings->region : "",
+                       err_text(&own, r));
+    r = open_state(config, settings, &state, err);
+    if (r < 0) {
+        backend_close(items);
+        return r;
+    }
+    return beside_new(items, state, ret_backend, err);
+}
+
 static int open_backend(const struct config *config, const struct backend_config *settings,
                         bool create, struct backend **ret_backend, struct err *err)
 {
@@ -215,6 +282,7 @@ static int open_backend(const struct config *config, const struct backend_config
 
     switch (settings->type) {
     case BACKEND_TYPE_SQLITE: return sqlite_open(settings->path, &options, ret_backend, err);
+    case BACKEND_TYPE_DYNAMODB: return open_service(config, settings, ret_backend, err);
     }
     return err_set(err, EOPNOTSUPP, "backend %s has an unknown type", settings->name);
 }

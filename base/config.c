@@ -70,6 +70,11 @@ void config_free(struct config *config)
     for (size_t i = 0; i < config->backend_count; i++) {
         free(config->backends[i].name);
         free(config->backends[i].path);
+        free(config->backends[i].region);
+        free(config->backends[i].endpoint);
+        free(config->backends[i].profile);
+        free(config->backends[i].ca_file);
+        free(config->backends[i].tables);
     }
     for (size_t i = 0; i < config->table_count; i++) {
         free(config->tables[i].name);
@@ -185,6 +190,32 @@ static int config_from_store(const char *path, struct config **ret_config, struc
     return 0;
 }
 
+/* TEXT is "REGION" or "REGION/TABLE". */
+static int config_from_service(const char *text, struct config **ret_config, struct err *err)
+{
+    struct config *config = config_new();
+    struct backend_config *backend =
+        config ? config_add_backend(config, span_text("dynamodb")) : NULL;
+    size_t region = strcspn(text, "/");
+    const char *table = text[region] ? text + region + 1 : NULL;
+
+    if (table && !*table) {
+        config_free(config);
+        return err_set(err, EINVAL, "dynamodb:%s: a table's name is missing behind \"/\"", text);
+    }
+    if (backend) {
+        backend->type = BACKEND_TYPE_DYNAMODB;
+        backend->region = region ? strndup(text, region) : NULL;
+        backend->tables = table ? strdup(table) : NULL;
+    }
+    if (!backend || (region && !backend->region) || (table && !backend->tables)) {
+        config_free(config);
+        return err_set(err, ENOMEM, "no memory");
+    }
+    *ret_config = config;
+    return 0;
+}
+
 static bool has_suffix(const char *text, const char *suffix)
 {
     size_t length = strlen(text), end = strlen(suffix);
@@ -199,7 +230,7 @@ int config_from_source(const char *source, struct config **ret_config, struct er
     if (!*source)
         return err_set(err, EINVAL, "the source is empty");
     if (strncmp(source, "dynamodb:", 9) == 0)
-        return err_set(err, EOPNOTSUPP, "%s: only embedded stores can be opened", source);
+        return config_from_service(source + 9, ret_config, err);
     if (has_suffix(source, "/") || (stat(source, &found) == 0 && S_ISDIR(found.st_mode)))
         return err_set(err, EOPNOTSUPP, "%s is a folder; only embedded stores can be opened",
                        source);
@@ -213,6 +244,32 @@ int config_from_source(const char *source, struct config **ret_config, struct er
 
 /* ---- use ---- */
 
+/* "endpoint", "profile", ... as an option: for each service of the configuration. */
+static int service_option(struct config *config, const char *name, const char *value,
+                          struct err *err)
+{
+    static const char *const known[] = {"endpoint", "profile", "region", "ca_file", NULL};
+    cleanup_free char *here = getcwd(NULL, 0);
+    size_t at = 0, services = 0;
+    int r = 0;
+
+    while (known[at] && strcmp(known[at], name) != 0)
+        at++;
+    if (!known[at])
+        return 1;
+    const struct setting *setting = setting_find(SECTION_BACKEND, name);
+    for (size_t i = 0; r == 0 && i < config->backend_count; i++) {
+        if (config->backends[i].type != BACKEND_TYPE_DYNAMODB)
+            continue;
+        services++;
+        r = setting_apply(setting, &config->backends[i], value ? value : "", here ? here : "/",
+                          err);
+    }
+    if (r == 0 && services == 0)
+        return err_set(err, EINVAL, "%s: no backend of the source is of type dynamodb", name);
+    return r;
+}
+
 int config_option(struct config *config, const char *option, struct err *err)
 {
     size_t length = strcspn(option, "=");
@@ -225,7 +282,7 @@ int config_option(struct config *config, const char *option, struct err *err)
         return err_set(err, ENOMEM, "no memory");
     setting = setting_find(SECTION_MOUNT, strcmp(name, "ro") == 0 ? "read_only" : name);
     if (!setting)
-        return 1;
+        return service_option(config, name, value, err);
     if (!value && setting_is_switch(setting))
         value = "yes";
     here = getcwd(NULL, 0);

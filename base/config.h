@@ -6,7 +6,8 @@
  *
  *   [mount]          cache_size, cache_ttl, state_dir, uid, gid, umask, allow_other, read_only,
  *                    quiet, max_item_size, rename_grace, log_level
- *   [backend NAME]   type = sqlite, path = FILE (relative to the configuration file; NAME.db)
+ *   [backend NAME]   type = sqlite, path = FILE (relative to the configuration file; NAME.db);
+ *                    type = dynamodb, region, endpoint, profile, ca_file, tables
  *   [table NAME]     backend, keys, tag_rule, show_keys, format, ttl, stream
  *
  * A file without [backend] sections has one backend, "store", in items.db beside the file.
@@ -23,12 +24,18 @@
 #include "base/log.h"
 #include "base/table.h"
 
-enum backend_type { BACKEND_TYPE_SQLITE };
+enum backend_type { BACKEND_TYPE_SQLITE, BACKEND_TYPE_DYNAMODB };
 
 struct backend_config {
     char *name; /* "store" where no configuration file names one */
     enum backend_type type;
-    char *path; /* absolute */
+    char *path; /* sqlite: the store, absolute; dynamodb: NULL */
+    /* dynamodb; NULL: as the environment and AWS's own files say */
+    char *region;
+    char *endpoint; /* URL */
+    char *profile;
+    char *ca_file; /* absolute; certificates that the endpoint's may come from */
+    char *tables;  /* names that are shown, separated by commas; NULL: all */
 };
 
 /* Settings of a table; `has_*` says whether the configuration set it. */
@@ -65,10 +72,11 @@ struct config {
 };
 
 /*
- * What SOURCE stands for: a file whose name ends in ".conf" is read as a configuration; any other
- * file name is an embedded store, which must be there unless it is FILE.db. A name that ends in "/" or is a directory, and
- * "dynamodb:..." are -EOPNOTSUPP for now. -ENOENT and -EACCES for a configuration file that cannot
- * be read; -EINVAL with "FILE:LINE: reason".
+ * What SOURCE stands for: a file whose name ends in ".conf" is read as a configuration;
+ * "dynamodb:REGION" or "dynamodb:REGION/TABLE" is a service (REGION may be empty, then AWS's own
+ * settings name it); any other file name is an embedded store, which must be there unless it is
+ * FILE.db. A name that ends in "/" or is a directory is -EOPNOTSUPP for now. -ENOENT and -EACCES
+ * for a configuration file that cannot be read; -EINVAL with "FILE:LINE: reason".
  */
 int config_from_source(const char *source, struct config **ret_config, struct err *err);
 void config_free(struct config *config);

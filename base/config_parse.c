@@ -220,11 +220,29 @@ static int default_backend(struct parser *parser)
     return 0;
 }
 
+/* What belongs to one type is an error with another. */
+static int check_type(struct parser *parser, const struct backend_config *backend)
+{
+    bool service = backend->type == BACKEND_TYPE_DYNAMODB;
+    bool has_service = backend->region || backend->endpoint || backend->profile ||
+                       backend->ca_file || backend->tables;
+
+    if (service && backend->path)
+        return err_set(parser->err, EINVAL, "%s: backend %s: a service has no path", parser->path,
+                       backend->name);
+    if (!service && has_service)
+        return err_set(parser->err, EINVAL,
+                       "%s: backend %s: region, endpoint, profile, ca_file and tables belong to "
+                       "type = dynamodb",
+                       parser->path, backend->name);
+    return 0;
+}
+
 static int default_path(struct parser *parser, struct backend_config *backend)
 {
     cleanup_free char *name = NULL;
 
-    if (backend->path)
+    if (backend->path || backend->type == BACKEND_TYPE_DYNAMODB)
         return 0;
     if (asprintf(&name, "%s.db", backend->name) < 0)
         return -ENOMEM;
@@ -239,9 +257,12 @@ static int finish(struct parser *parser)
     int r = default_backend(parser);
 
     for (size_t i = 0; r == 0 && i < config->backend_count; i++) {
-        r = default_path(parser, &config->backends[i]);
-        for (size_t j = 0; r == 0 && j < i; j++)
-            if (strcmp(config->backends[i].path, config->backends[j].path) == 0)
+        r = check_type(parser, &config->backends[i]);
+        if (r == 0)
+            r = default_path(parser, &config->backends[i]);
+        for (size_t j = 0; r == 0 && j < i && config->backends[i].path; j++)
+            if (config->backends[j].path &&
+                strcmp(config->backends[i].path, config->backends[j].path) == 0)
                 return err_set(parser->err, EINVAL, "%s: backends %s and %s have the same path",
                                parser->path, config->backends[j].name, config->backends[i].name);
     }

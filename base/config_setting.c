@@ -35,7 +35,7 @@ struct setting {
 };
 
 static const char *const level_words[] = {"error", "warning", "info", "debug", NULL};
-static const char *const type_words[] = {"sqlite", NULL};
+static const char *const type_words[] = {"sqlite", "dynamodb", NULL};
 static const char *const keys_words[] = {"plain", "tags", NULL};
 static const char *const rule_words[] = {"any", "strict", NULL};
 static const char *const format_words[] = {"plain", "typed", NULL};
@@ -65,6 +65,11 @@ static const struct setting settings[] = {
     {MOUNT(log_level, FORM_WORD), .words = level_words},
     {BACKEND(type, FORM_WORD), .words = type_words},
     {BACKEND(path, FORM_PATH)},
+    {BACKEND(region, FORM_TEXT)},
+    {BACKEND(endpoint, FORM_TEXT)},
+    {BACKEND(profile, FORM_TEXT)},
+    {BACKEND(ca_file, FORM_PATH)},
+    {BACKEND(tables, FORM_TEXT)},
     {TABLE(backend, FORM_TEXT, backend)},
     {TABLE(keys, FORM_WORD, keys), HAS(table_config, has_keys), .words = keys_words},
     {TABLE(tag_rule, FORM_WORD_BOOL, strict_tags), HAS(table_config, has_strict_tags),

@@ -75,6 +75,10 @@ int item_from_body(const struct table *table, struct key key, struct span body, 
 int item_to_body(const struct table *table, const struct value *item, struct buf *out,
                  int64_t *ret_ttl, struct err *err);
 
+/* What a backend that stores attributes, not bytes, will give back for BODY: appended to OUT. */
+int item_render(const struct table *table, struct key key, struct span body, int64_t ttl,
+                struct buf *out, struct err *err);
+
 /* Appends the typed item on one line (key attributes included): streams, itemctl, export. */
 int item_to_typed(const struct table *table, struct key key, struct span body, int64_t ttl,
                   struct buf *out, struct err *err);

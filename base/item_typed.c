@@ -156,6 +156,17 @@ int item_to_body(const struct table *table, const struct value *item, struct buf
     return 0;
 }
 
+int item_render(const struct table *table, struct key key, struct span body, int64_t ttl,
+                struct buf *out, struct err *err)
+{
+    cleanup(value_release) struct value item = {0};
+    int64_t beside;
+    int error = item_from_body(table, key, body, ttl, &item, err);
+    error = error ? error : value_canonical(&item, err);
+    error = error ? error : item_to_body(table, &item, out, &beside, err);
+    return error ? error : buf_error(out);
+}
+
 int item_to_typed(const struct table *table, struct key key, struct span body, int64_t ttl,
                   struct buf *out, struct err *err)
 {

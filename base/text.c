@@ -169,6 +169,15 @@ int base64_decode(struct span text, bool url, struct buf *out)
     return 0;
 }
 
+static void hex_of(const unsigned char *bytes, size_t len, char *ret_hex)
+{
+    for (size_t i = 0; i < len; i++) {
+        ret_hex[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+        ret_hex[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+    }
+    ret_hex[2 * len] = '\0';
+}
+
 void sha256_hex(struct span data, char ret_hex[65])
 {
     unsigned char digest[SHA256_DIGEST_LENGTH];
@@ -176,11 +185,51 @@ void sha256_hex(struct span data, char ret_hex[65])
     SHA256_Init(&context);
     SHA256_Update(&context, data.data, data.len);
     SHA256_Final(digest, &context);
-    for (size_t i = 0; i < sizeof digest; i++) {
-        ret_hex[2 * i] = "0123456789abcdef"[digest[i] >> 4];
-        ret_hex[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
+    hex_of(digest, sizeof digest, ret_hex);
+}
+
+void sha1_hex(struct span data, char ret_hex[41])
+{
+    unsigned char digest[SHA_DIGEST_LENGTH];
+    SHA_CTX context;
+    SHA1_Init(&context);
+    SHA1_Update(&context, data.data, data.len);
+    SHA1_Final(digest, &context);
+    hex_of(digest, sizeof digest, ret_hex);
+}
+
+/* SHA-256 of a block of the key, combined with MASK, and DATA. */
+static void hmac_half(const unsigned char key[SHA256_CBLOCK], unsigned char mask, struct span data,
+                      unsigned char ret_digest[SHA256_DIGEST_LENGTH])
+{
+    unsigned char block[SHA256_CBLOCK];
+    SHA256_CTX context;
+    for (size_t i = 0; i < sizeof block; i++)
+        block[i] = key[i] ^ mask;
+    SHA256_Init(&context);
+    SHA256_Update(&context, block, sizeof block);
+    SHA256_Update(&context, data.data, data.len);
+    SHA256_Final(ret_digest, &context);
+    explicit_bzero(block, sizeof block);
+    explicit_bzero(&context, sizeof context);
+}
+
+void hmac_sha256(struct span key, struct span data, unsigned char ret_mac[32])
+{
+    unsigned char block[SHA256_CBLOCK] = {0}, inner[SHA256_DIGEST_LENGTH];
+    if (key.len > sizeof block) {
+        SHA256_CTX context;
+        SHA256_Init(&context);
+        SHA256_Update(&context, key.data, key.len);
+        SHA256_Final(block, &context);
+        explicit_bzero(&context, sizeof context);
+    } else if (key.len > 0) {
+        memcpy(block, key.data, key.len);
     }
-    ret_hex[64] = '\0';
+    hmac_half(block, 0x36, data, inner);
+    hmac_half(block, 0x5C, span_of((const char *)inner, sizeof inner), ret_mac);
+    explicit_bzero(block, sizeof block);
+    explicit_bzero(inner, sizeof inner);
 }
 
 uint64_t hash64(struct span data, uint64_t seed)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Text encodings without I/O: UTF-8 as we accept it, base64, hexadecimal, SHA-256. */
+/* Text encodings without I/O: UTF-8 as we accept it, base64, hexadecimal, SHA-256 and its HMAC. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -43,6 +43,10 @@ int base64_decode(struct span text, bool url, struct buf *out);
 
 /* 64 lower-case hexadecimal digits and a NUL. The one place that uses OpenSSL in base/. */
 void sha256_hex(struct span data, char ret_hex[65]);
+/* 40 digits and a NUL: AWS names its cached tokens so. Not for anything that must resist. */
+void sha1_hex(struct span data, char ret_hex[41]);
+/* RFC 2104 over SHA-256. What it made of the key on the way is wiped. */
+void hmac_sha256(struct span key, struct span data, unsigned char ret_mac[32]);
 
 /* A quick 64-bit hash of bytes for tables and inode numbers: FNV-1a with a final mix. Stable over
  * versions of the program: inode numbers are made of it. */

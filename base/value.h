@@ -106,6 +106,11 @@ void value_member_remove(struct value *map, struct span name);
 int value_new_text(enum value_type type, struct span text, struct value *ret_value);
 struct value value_new_map(void);
 
+/* Gives VALUE the form in which a service that stores attributes gives them back: numbers as plain
+ * decimals without superfluous zeros, sets sorted. -ERANGE for a number of more than 38 digits or
+ * beyond the service's range, -ENOMEM. */
+int value_canonical(struct value *value, struct err *err);
+
 /* Equal in type and content; maps and sets in any order, numbers by value. */
 bool value_equal(const struct value *a, const struct value *b);
 

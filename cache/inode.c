@@ -273,10 +273,20 @@ void inode_detach(struct cache *cache, struct inode *inode, enum inode_state sta
     cache_moved(cache, inode->parent, inode_name(inode));
     unlink_name(cache, inode);
     inode->state = state;
-    inode->outdated_ms = (uint32_t)now_ms();
+    inode->since_ms = (uint32_t)now_ms();
     inode->linger = false;
     inode_unlist(inode);
     inode_check(inode);
+}
+
+void inode_told(struct inode *inode)
+{
+    inode->since_ms = (uint32_t)now_ms();
+}
+
+uint32_t inode_told_ago(const struct inode *inode)
+{
+    return (uint32_t)now_ms() - inode->since_ms;
 }
 
 int inode_move(struct cache *cache, struct inode *inode, struct inode *parent, enum inode_kind kind,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What stat shows, and what chmod, chown, touch and truncate do. */
-#include "fs/mount.h"
+#include "fs/operations.h"
 
 #include <errno.h>
 

@@ -22,6 +22,18 @@ int content_show(const struct table *table, struct key key, struct item_meta *me
     return code;
 }
 
+int content_stored(struct action *action, const struct backend *backend, struct buf *out,
+                   struct err *err)
+{
+    if (backend_can(backend, BACKEND_KEEPS_BYTES))
+        return 0;
+    buf_clear(out);
+    int code = item_render(action->table, action->key, action->body, action->ttl, out, err);
+    if (code == 0)
+        action->body = buf_span(out);
+    return code;
+}
+
 /* Each step that changes the body moves it to OUT; BODY follows. */
 static int replace_body(struct buf *next, struct buf *out, struct span *body)
 {

@@ -69,7 +69,9 @@ void listing_leave(struct listing *listing)
 /* The kernel knows what was listed so far: its pages may be filled. */
 static void fill_listed(struct listing *listing)
 {
-    if (listing->fresh_count == 0)
+    bool again = listing->fresh_count && /* walking again costs next to nothing */
+                 backend_can(listing->dir->volume->backend, BACKEND_ORDERED);
+    if (!again)
         return;
     fill_add(listing->mount, listing->dir, buf_span(&listing->fresh_from),
              buf_span(&listing->fresh_to), listing->mount->prefill_budget);
@@ -231,25 +233,32 @@ static bool emit_once_locked(struct listing *listing, fuse_req_t req, size_t ind
 }
 
 /*
- * Entries of the page from *INDEX on, under one lock, RUN_ENTRIES at most. Stops before one that
- * the page does not settle. False when one did not fit.
+ * Entries of the page from *INDEX on, under one lock, RUN_ENTRIES at most.
+ *
+ *   RUN_FULL   one did not fit
+ *   RUN_ON     there may be more
+ *   RUN_ALONE  the page does not settle the next one
  */
 #define RUN_ENTRIES 64
-static bool emit_run(struct listing *listing, fuse_req_t req, size_t *index, size_t size, bool plus,
-                     struct buf *out)
+enum run { RUN_FULL, RUN_ON, RUN_ALONE };
+
+static enum run emit_run(struct listing *listing, fuse_req_t req, size_t *index, size_t size,
+                         bool plus, struct buf *out)
 {
     scoped_lock(&listing->mount->cache->lock);
-    for (size_t run = 0; run < RUN_ENTRIES && *index < entry_count(listing); run++, ++*index) {
+    size_t end = entry_count(listing);
+    end = end < *index + RUN_ENTRIES ? end : *index + RUN_ENTRIES;
+    for (; *index < end; ++*index) {
         const struct detail *detail = *index < 2 ? NULL : detail_at(listing, *index);
         struct inode *inode = ahead_at(listing, *index);
         if (!inode && detail)
             inode = adopt_detail_locked(listing, detail);
         if (!inode)
-            return true;
+            return RUN_ALONE;
         if (!emit_once_locked(listing, req, *index, inode, size, plus, out))
-            return false;
+            return RUN_FULL;
     }
-    return true;
+    return RUN_ON;
 }
 
 /* One entry that has to be looked at by itself: dots, those of earlier pages, what has moved. */
@@ -279,16 +288,14 @@ int listing_read(struct listing *listing, fuse_req_t req, off_t offset, size_t s
     if (buf_error(out))
         return -ENOMEM;
     out->len = 0;
-    for (size_t index = (size_t)offset;; index++) {
+    for (size_t index = (size_t)offset;;) {
         int code = fetch_until(listing, index, err);
-        if (code < 0)
-            return out->len ? 0 : code; /* told with the next call, which starts at the fault */
-        if (!emit_run(listing, req, &index, size, plus, out))
-            return 0;
-        code = fetch_until(listing, index, err);
         if (code < 0 || index >= entry_count(listing))
-            return out->len ? 0 : code;
-        if (!emit_one(listing, req, index, size, plus, out))
+            return out->len ? 0 : code; /* told with the next call, which starts at the fault */
+        enum run run = emit_run(listing, req, &index, size, plus, out);
+        if (run == RUN_ALONE && emit_one(listing, req, index, size, plus, out))
+            index++;
+        else if (run != RUN_ON)
             return 0;
     }
 }

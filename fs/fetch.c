@@ -122,9 +122,12 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Tables by name: few enough to take them all. */
-static int fetch_tables(struct listing *listing)
+static int fetch_tables(struct listing *listing, struct err *err)
 {
     struct mount *mount = listing->mount;
+    int read = volumes_current(mount, span_of(NULL, 0)) ? 0 : volumes_load(mount, true, err);
+    if (read < 0)
+        return read;
     scoped_lock(&mount->cache->lock);
     size_t count = 0;
     for (struct volume *volume = mount->volumes; volume; volume = volume->next)
@@ -201,7 +204,7 @@ static int fetch_stage(struct listing *listing, struct err *err)
             return fetch_page(listing, err);
         listing->stage = STAGE_END;
         if (dir->kind == INODE_ROOT)
-            return fetch_tables(listing);
+            return fetch_tables(listing, err);
         return control_list(listing->mount, inode_name(dir), fetch_control, listing, err);
     case STAGE_SCRATCH: {
         struct scratch place;

@@ -12,7 +12,7 @@
  *   fsync                           commit what there is, durably
  *   release of the last writer      what no flush has seen: late pages of mmap, no flush at all
  */
-#include "fs/mount.h"
+#include "fs/operations.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -125,13 +125,12 @@ static int truncate_on_open(struct mount *mount, struct inode *inode, struct han
  */
 static bool may_open_locked(const struct inode *inode, bool write)
 {
-    uint32_t now_ms = (uint32_t)(clock_steady_ns() / (NS_PER_S / 1000));
     switch (inode->state) {
     case INODE_ATTACHED: return !inode_expired(inode);
     case INODE_REMOVED: return inode->refs > 1 || (inode->replaced && inode->body);
     case INODE_OUTDATED:
         return !write && !inode->superseded && !inode->edit && inode->body &&
-               now_ms - inode->outdated_ms < OUTDATED_OPEN_MS;
+               inode_told_ago(inode) < OUTDATED_OPEN_MS;
     }
     return false;
 }
@@ -232,6 +231,13 @@ int creatable(const struct inode *dir, const struct place *place, struct span na
         return err_set(err, EINVAL,
                        "a name that ends in ~ and a hash stands for a long key: it "
                        "cannot be made by name (itemctl put takes any key)");
+    if (place->kind == PLACE_SCRATCH && !backend_can(dir->volume->backend, BACKEND_KEEPS_BYTES) &&
+        !name_is_temporary(name))
+        return err_set(err, EINVAL,
+                       "table %s holds items only, and their names end in .json; files of other "
+                       "names stay on this machine, so only names of temporary files and backups "
+                       "are taken",
+                       volume_table(dir->volume)->name);
     if (dir->kind == INODE_TABLE && !dir_holds_items(dir) && name_is_item(name))
         return err_set(err, EINVAL,
                        "items of table %s live in partition directories: mkdir makes "

@@ -3,7 +3,7 @@
 #ifndef FS_LISTING_H
 #define FS_LISTING_H
 
-#include "fs/mount.h"
+#include "fs/operations.h"
 
 enum stage { STAGE_DOTS, STAGE_FIRST, STAGE_SCRATCH, STAGE_LOCAL, STAGE_END };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mkdir, mknod, symlink, link. */
-#include "fs/mount.h"
+#include "fs/operations.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -39,6 +39,7 @@ struct volume {
     _Atomic(struct table *) table;
     struct backend *backend;
     bool dropped;
+    int64_t told_ns; /* steady clock: when the backend last described it */
     struct volume *next;
     struct retired_table {
         struct table *table;
@@ -144,6 +145,7 @@ struct mount {
 
     /* Guarded by cache->lock. */
     struct volume *volumes;
+    int64_t volumes_told_ns; /* steady clock: when all were last read */
     struct handle *handles;
     struct listing *listings;
     struct grace *graces;
@@ -176,8 +178,11 @@ static inline void mount_count(struct mount *mount, enum op_counter op)
 
 /* Reads the tables of all backends; tells the kernel what came and went when NOTIFY. */
 int volumes_load(struct mount *, bool notify, struct err *);
-/* The same for the one table of that name; -ENOENT. */
+/* The same for the one table of that name; -ENOENT, and then it is no volume any more. */
 int volume_load(struct mount *, struct span name, struct err *);
+/* Whether what is known of the table NAME (len 0: of which tables there are) still counts without
+ * asking: where a backend tells of changes, or told a moment ago. */
+bool volumes_current(struct mount *, struct span name);
 void volumes_free(struct mount *);
 struct volume *volume_find_locked(struct mount *, struct span name);
 struct volume *volume_by_id_locked(struct mount *, const struct backend *, uint64_t table_id);
@@ -204,6 +209,8 @@ int place_parse(const struct inode *dir, struct span name, struct place *ret_pla
 /* The same, and looks for the item or partition that a hashed name stands for: its whole part. */
 int place_find(struct mount *, struct inode *dir, struct span name, struct place *ret_place,
                struct err *);
+/* Whether NAME looks like an editor's, rsync's or sed's temporary file or backup. */
+bool name_is_temporary(struct span name);
 
 /* --- items with several names (spelling.c) --- */
 
@@ -285,6 +292,10 @@ enum ttl_rule {
     TTL_KEPT, /* kept where the text has none: a rename over an item */
     TTL_SET,  /* replaces what the text says: set by name while it was written */
 };
+
+/* ACTION was applied: its body becomes what the backend will give back for it, in OUT where that is
+ * not what was given. */
+int content_stored(struct action *action, const struct backend *, struct buf *out, struct err *);
 
 /*
  * Checks FILE as the new content of the item KEY, and gives the body to store: 0 when that is FILE
@@ -437,61 +448,6 @@ int control_remove(struct mount *, struct span path, struct err *);
 int control_error(struct mount *, struct span path, struct buf *out, struct err *);
 void status_json(struct mount *, struct buf *out);
 void status_metrics(struct mount *, struct buf *out);
-
-/* --- operations, called by ops.c --- */
-
-int fs_open(struct mount *, fuse_req_t req, struct inode *inode, struct fuse_file_info *fi,
-            struct err *);
-int fs_create(struct mount *, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,
-              struct fuse_file_info *fi, struct fuse_entry_param *ret_entry, struct err *);
-/* HANDLE: by which it came; NULL where nobody knows (pages written back). */
-int fs_write(struct mount *, struct inode *inode, struct handle *handle, struct span data,
-             off_t offset, struct err *);
-int fs_flush(struct mount *, fuse_req_t req, struct handle *handle, bool *ret_rewritten,
-             struct err *);
-void fs_release(struct mount *, struct handle *handle);
-/* At the end: what programs still had open. */
-void handles_free(struct mount *);
-int fs_truncate(struct mount *, struct inode *inode, off_t size, struct handle *handle,
-                struct err *);
-int fs_setattr(struct mount *, struct inode *inode, const struct stat *attr, int which,
-               struct handle *handle, struct err *);
-int fs_mkdir(struct mount *, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,
-             struct fuse_entry_param *ret_entry, struct err *);
-int fs_mknod(struct mount *, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,
-             struct fuse_entry_param *ret_entry, struct err *);
-int fs_symlink(struct mount *, fuse_req_t req, const char *target, struct inode *dir,
-               struct span name, struct fuse_entry_param *ret_entry, struct err *);
-int fs_link(struct mount *, fuse_req_t req, struct inode *inode, struct inode *dir,
-            struct span name, struct fuse_entry_param *ret_entry, struct err *);
-int fs_unlink(struct mount *, fuse_req_t req, struct inode *dir, struct span name, struct err *);
-int fs_rmdir(struct mount *, struct inode *dir, struct span name, struct err *);
-int fs_rename(struct mount *, struct inode *dir, struct span name, struct inode *new_dir,
-              struct span new_name, unsigned flags, pid_t pid, struct inode **ret_rewritten,
-              struct err *);
-int fs_xattr_get(struct mount *, struct inode *inode, struct span name, struct buf *out,
-                 struct err *);
-int fs_xattr_set(struct mount *, struct inode *inode, struct span name, struct span value,
-                 int flags, bool *ret_rewritten, struct err *);
-int fs_xattr_remove(struct mount *, struct inode *inode, struct span name, bool *ret_rewritten,
-                    struct err *);
-int fs_xattr_list(struct mount *, struct inode *inode, struct buf *out, struct err *);
-
-/* Listings (dir.c) answer for themselves. */
-struct listing;
-int listing_open(struct mount *, struct inode *dir, struct listing **ret_listing, struct err *);
-void listing_free(struct mount *, struct listing *);
-void listings_free(struct mount *); /* at the end: those that programs still had open */
-/* One request at a time reads a listing. */
-void listing_take(struct listing *);
-void listing_leave(struct listing *);
-/* Fills OUT with entries from OFFSET on, SIZE bytes at most; PLUS: with attributes. */
-int listing_read(struct listing *, fuse_req_t req, off_t offset, size_t size, bool plus,
-                 struct buf *out, struct err *);
-/* Makes ready what the next read will give with attributes. */
-void listing_look_ahead(struct listing *);
-/* Whether the kernel may keep an earlier listing of the directory. */
-bool listing_keep(struct mount *, struct inode *dir);
 
 extern const struct fuse_lowlevel_ops itemfs_ops;
 

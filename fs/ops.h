@@ -4,7 +4,7 @@
 #ifndef FS_OPS_H
 #define FS_OPS_H
 
-#include "fs/mount.h"
+#include "fs/operations.h"
 
 struct mount *mount_of(fuse_req_t req);
 /* The inode with a reference; NULL, and a reply sent, where the kernel names one that is not. */

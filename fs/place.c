@@ -99,6 +99,29 @@ static int parse_part(const struct inode *dir, struct span name, struct place *p
     return code < 0 ? code : buf_error(&place->part);
 }
 
+static bool ends_in(struct span name, const char *suffix)
+{
+    size_t len = strlen(suffix);
+    return name.len >= len && memcmp(name.data + name.len - len, suffix, len) == 0;
+}
+
+bool name_is_temporary(struct span name)
+{
+    static const char *const suffixes[] = {"~",     ".tmp", ".temp", ".bak",  ".old",
+                                           ".orig", ".swp", ".new",  ".part", ".save"};
+    bool digits = name.len > 0;
+    for (size_t i = 0; i < name.len; i++)
+        digits &= name.data[i] >= '0' && name.data[i] <= '9'; /* vim's 4913 */
+    if (digits || name.data[0] == '.' || name.data[0] == '#' ||
+        (name.len == 9 && memcmp(name.data, "sed", 3) == 0) || /* sed -i */
+        (name.len == 8 && memcmp(name.data, "XX", 2) == 0))    /* perl -i */
+        return true;
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+        if (ends_in(name, suffixes[i]))
+            return true;
+    return memmem(name.data, name.len, ".json.", 6) || span_equal(name, span_text("tmp"));
+}
+
 int place_parse(const struct inode *dir, struct span name, struct place *ret_place, struct err *err)
 {
     *ret_place = (struct place){.kind = PLACE_SCRATCH};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* unlink and rmdir. */
-#include "fs/mount.h"
+#include "fs/operations.h"
 
 #include <errno.h>
 

@@ -11,6 +11,7 @@
  *   table -> table       a new name
  */
 #include "fs/rename.h"
+#include "fs/operations.h"
 
 #include <errno.h>
 #include <linux/fs.h>
@@ -92,6 +93,8 @@ static int put_item(struct rename *rename, struct action *old, bool old_first, s
     struct key key = dir_key(dir, rename->part);
     cleanup(buf_release) struct buf out;
     cleanup(buf_release) struct buf rendered;
+    cleanup(buf_release) struct buf stored;
+    buf_init(&stored, SIZE_MAX / 2);
     buf_init(&out, SIZE_MAX / 2);
     buf_init(&rendered, SIZE_MAX / 2);
     int64_t kept_ttl;
@@ -114,6 +117,9 @@ static int put_item(struct rename *rename, struct action *old, bool old_first, s
     if (code < 0)
         return code;
     struct span shown;
+    code = content_stored(&actions[at], dir->volume->backend, &stored, err);
+    if (code < 0)
+        return code;
     code = content_show(table, key, &actions[at].meta, actions[at].body, &rendered, &shown, err);
     if (code < 0)
         return code;

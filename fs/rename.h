@@ -3,7 +3,7 @@
 #ifndef FS_RENAME_H
 #define FS_RENAME_H
 
-#include "fs/mount.h"
+#include "fs/operations.h"
 
 struct rename {
     struct mount *mount;

@@ -40,10 +40,33 @@ void save_applied_locked(struct mount *mount, struct inode *inode, const struct 
     expires_in_locked(inode->parent, meta->ttl);
 }
 
+/* The inode that is there already. Where nothing tells of changes, one of another version than the
+ * backend's is out of date, unless this mount is just writing it. */
+static struct inode *known_item_locked(struct mount *mount, struct inode *dir, struct span part,
+                                       uint64_t version)
+{
+    struct inode *inode = inode_find(mount->cache, dir, CLASS_ITEM, part);
+    if (!inode || backend_can(dir->volume->backend, BACKEND_LOG))
+        return inode;
+    if (inode->meta.version == version || inode->edit) {
+        inode_told(inode);
+        return inode;
+    }
+    supersede_locked(mount, dir, part);
+    return NULL;
+}
+
+/* Whether what is known of INODE still counts without asking. */
+static bool is_current(const struct mount *mount, const struct inode *inode)
+{
+    return backend_can(inode->volume->backend, BACKEND_LOG) || inode->edit ||
+           inode_told_ago(inode) < mount->config->cache_ttl * 1000;
+}
+
 struct inode *adopt_item_locked(struct mount *mount, struct inode *dir, struct span part,
                                 const struct item_meta *meta, struct span body, uint64_t stamp)
 {
-    struct inode *inode = inode_find(mount->cache, dir, CLASS_ITEM, part);
+    struct inode *inode = known_item_locked(mount, dir, part, meta->version);
     if (inode)
         return inode;
     if (cache_has_moved(mount->cache, dir, part, stamp) || grace_find_locked(mount, dir, part))
@@ -52,11 +75,19 @@ struct inode *adopt_item_locked(struct mount *mount, struct inode *dir, struct s
     if (!inode)
         return NULL;
     meta_from_backend(&inode->meta, meta);
+    inode_told(inode);
     expires_in_locked(dir, meta->ttl);
     struct body *bytes = body.data ? body_new(body) : NULL;
     if (bytes)
         inode_set_body(mount->cache, inode, bytes);
     return inode;
+}
+
+/* Whether a name that was absent a moment ago still counts as absent. */
+static bool absence_counts(const struct mount *mount, const struct inode *dir)
+{
+    return backend_can(dir->volume->backend, BACKEND_LOG) ||
+           mount->config->cache_ttl * 1000 >= ABSENT_MS;
 }
 
 /* A lookup under the lock: found, known to be absent, or to be fetched. */
@@ -72,13 +103,16 @@ static enum found find_item_locked(struct mount *mount, struct inode *dir, struc
         inode_unref(mount->cache, inode);
         inode = NULL;
     }
-    if (inode) {
+    if (inode && is_current(mount, inode)) {
         *ret_inode = inode_ref(inode);
         return FOUND;
     }
     *ret_stamp = cache_stamp(mount->cache);
+    if (inode)
+        return FETCH;
     bool absent =
-        grace_find_locked(mount, dir, part) || cache_is_absent(mount->cache, dir, CLASS_ITEM, part);
+        grace_find_locked(mount, dir, part) ||
+        (absence_counts(mount, dir) && cache_is_absent(mount->cache, dir, CLASS_ITEM, part));
     return absent ? FOUND_NOTHING : FETCH;
 }
 
@@ -111,6 +145,8 @@ int resolve_item(struct mount *mount, struct inode *dir, struct span part, struc
         if (code == -ENOENT) {
             if (cache_has_moved(mount->cache, dir, part, stamp))
                 continue;
+            if (inode_find(mount->cache, dir, CLASS_ITEM, part))
+                supersede_locked(mount, dir, part);
             cache_note_absent(mount->cache, dir, CLASS_ITEM, part, stamp);
             return absent(err);
         }
@@ -130,6 +166,7 @@ struct search {
     struct span prefix, name;
     enum value_type type;
     bool in_partition;
+    bool ordered; /* parts come in order: one behind the prefix ends the search */
     const char *suffix;
     struct buf *part;
     struct buf candidate;
@@ -140,7 +177,7 @@ static int search_each(struct search *search, struct span part)
 {
     if (part.len < search->prefix.len ||
         memcmp(part.data, search->prefix.data, search->prefix.len) != 0)
-        return span_compare(part, search->prefix) > 0;
+        return search->ordered && span_compare(part, search->prefix) > 0;
     buf_clear(&search->candidate);
     name_from_part(search->type, part, search->suffix, &search->candidate);
     if (!span_equal(buf_span(&search->candidate), search->name))
@@ -177,7 +214,8 @@ static int search_hashed(struct mount *mount, struct inode *dir, struct span nam
     buf_init(&prefix, KEY_PART_MAX);
     buf_add_span(&prefix, buf_span(&place->part));
     search.prefix = buf_span(&prefix);
-    struct span start = span_of(prefix.data, prefix.len ? prefix.len - 1 : 0);
+    search.ordered = backend_can(backend, BACKEND_ORDERED);
+    struct span start = span_of(prefix.data, search.ordered && prefix.len ? prefix.len - 1 : 0);
     buf_init(&search.candidate, KEY_PART_MAX);
     int code;
     if (place->kind == PLACE_PARTITION) {
@@ -226,11 +264,12 @@ static int resolve_known_table(struct mount *mount, struct span name, struct ino
     return 0;
 }
 
-/* A table that is not known may have been made a moment ago. */
+/* A table that is not known may have been made a moment ago, and what is known be out of date. */
 static int resolve_table(struct mount *mount, struct span name, struct inode **ret_inode,
                          struct err *err)
 {
-    int code = resolve_known_table(mount, name, ret_inode, NULL);
+    bool current = volumes_current(mount, name);
+    int code = current ? resolve_known_table(mount, name, ret_inode, NULL) : -ENOENT;
     if (code == -ENOENT)
         code = volume_load(mount, name, err);
     else

@@ -364,9 +364,11 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     struct action action = {0};
     cleanup(buf_release) struct buf out;
     cleanup(buf_release) struct buf rendered;
+    cleanup(buf_release) struct buf stored;
     cleanup(buf_release) struct buf name;
     bool rekeyed = false;
     buf_init(&out, SIZE_MAX / 2);
+    buf_init(&stored, SIZE_MAX / 2);
     buf_init(&rendered, SIZE_MAX / 2);
     buf_init(&name, SIZE_MAX / 2);
     pthread_mutex_lock(&mount->cache->lock);
@@ -377,6 +379,8 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     if (code == 0)
         code = commit_item_write(mount, inode, copy.key, flags, &out, &action, &rekeyed, err);
     struct span shown = span_of(NULL, 0);
+    if (code == 0)
+        code = content_stored(&action, inode->volume->backend, &stored, err);
     if (code == 0)
         code =
             content_show(action.table, copy.key, &action.meta, action.body, &rendered, &shown, err);

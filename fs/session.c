@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/session.h"
+#include "fs/operations.h"
 
 #include <errno.h>
 #include <fcntl.h>

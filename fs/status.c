@@ -40,8 +40,14 @@ static void add_backend(const struct mount *mount, size_t index, struct buf *out
     const struct backend_config *config = &mount->config->backends[index];
     buf_add_text(out, "    {\"name\": ");
     json_add_string(out, span_text(config->name));
-    buf_addf(out, ", \"kind\": \"%s\", \"path\": ", backend->ops->kind);
-    json_add_string(out, span_text(config->path));
+    buf_addf(out, ", \"kind\": \"%s\", \"%s\": ", backend->ops->kind,
+             config->path       ? "path"
+             : config->endpoint ? "endpoint"
+                                : "region");
+    json_add_string(out, span_text(config->path       ? config->path
+                                   : config->endpoint ? config->endpoint
+                                   : config->region   ? config->region
+                                                      : ""));
     buf_addf(out,
              ", \"reads\": %" PRIu64 ", \"read_errors\": %" PRIu64 ", \"writes\": %" PRIu64
              ", \"write_errors\": %" PRIu64 "}%s\n",

@@ -81,6 +81,8 @@ static int volume_put_locked(struct mount *mount, struct backend *backend, struc
 {
     drop_namesake_locked(mount, backend, table, notify);
     struct volume *volume = volume_by_id_locked(mount, backend, table->id);
+    if (volume)
+        volume->told_ns = clock_steady_ns();
     if (volume && !volume->dropped) {
         const struct table *old = volume_table(volume);
         bool renamed = strcmp(old->name, table->name) != 0;
@@ -98,6 +100,7 @@ static int volume_put_locked(struct mount *mount, struct backend *backend, struc
     }
     atomic_init(&volume->table, table);
     volume->backend = backend;
+    volume->told_ns = clock_steady_ns();
     volume->next = mount->volumes;
     mount->volumes = volume;
     cache_moved(mount->cache, mount->cache->root, span_text(table->name));
@@ -134,7 +137,34 @@ static int load(struct mount *mount, struct span name, bool notify, struct err *
 
 int volume_load(struct mount *mount, struct span name, struct err *err)
 {
-    return load(mount, name, false, err);
+    int code = load(mount, name, false, err);
+    if (code != -ENOENT)
+        return code;
+    scoped_lock(&mount->cache->lock);
+    struct volume *volume = volume_find_locked(mount, name);
+    if (volume && !backend_can(volume->backend, BACKEND_LOG)) { /* nobody else tells */
+        volume->dropped = true;
+        name_gone_locked(mount, name, true);
+    }
+    return code;
+}
+
+static bool all_tell(const struct mount *mount)
+{
+    for (size_t i = 0; i < mount->source->count; i++)
+        if (!backend_can(mount->source->backends[i], BACKEND_LOG))
+            return false;
+    return true;
+}
+
+bool volumes_current(struct mount *mount, struct span name)
+{
+    scoped_lock(&mount->cache->lock);
+    const struct volume *volume = name.len ? volume_find_locked(mount, name) : NULL;
+    bool told = volume ? backend_can(volume->backend, BACKEND_LOG) : all_tell(mount);
+    int64_t told_ns = volume ? volume->told_ns : mount->volumes_told_ns;
+    return told ||
+           (double)(clock_steady_ns() - told_ns) < mount->config->cache_ttl * (double)NS_PER_S;
 }
 
 int volumes_load(struct mount *mount, bool notify, struct err *err)
@@ -154,6 +184,7 @@ int volumes_load(struct mount *mount, bool notify, struct err *err)
     if (code == 0) {
         scoped_lock(&mount->cache->lock);
         drop_missing_locked(mount, &names, notify);
+        mount->volumes_told_ns = clock_steady_ns();
         if (notify)
             notify_directory(mount, mount->cache->root);
     }

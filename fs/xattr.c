@@ -4,7 +4,7 @@
  * ENODATA, at which `ls -l` stops asking for the whole device (docs/FUSE.md). Derived ones are
  * listed, and writing one back is accepted and ignored, so that rsync -X and cp -a restore cleanly.
  */
-#include "fs/mount.h"
+#include "fs/operations.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -84,6 +84,12 @@ static int add_key(struct mount *mount, struct inode *inode, struct buf *out)
     return code;
 }
 
+/* Whether it is known which change made the item what it is. */
+static bool has_change(const struct inode *inode, const struct inode_meta *meta)
+{
+    return meta->version != 0 /* saved */ && backend_can(inode->volume->backend, BACKEND_LOG);
+}
+
 static int get_item(struct mount *mount, struct inode *inode, enum attribute attribute,
                     struct buf *out)
 {
@@ -101,7 +107,7 @@ static int get_item(struct mount *mount, struct inode *inode, enum attribute att
         buf_addf(out, "%" PRId64, meta.ttl);
         return 0;
     }
-    if (meta.version == 0) /* not saved yet */
+    if (!has_change(inode, &meta))
         return -ENODATA;
     char id[33];
     switch (attribute) {
@@ -201,7 +207,8 @@ int fs_xattr_list(struct mount *mount, struct inode *inode, struct buf *out, str
         add_name(out, ATTRIBUTE_TTL);
     if (inode->kind == INODE_ITEM) {
         add_name(out, ATTRIBUTE_KEY);
-        for (int at = ATTRIBUTE_CHANGE_ID; inode->meta.version && at <= ATTRIBUTE_SEQUENCE; at++)
+        bool changed = has_change(inode, &inode->meta);
+        for (int at = ATTRIBUTE_CHANGE_ID; changed && at <= ATTRIBUTE_SEQUENCE; at++)
             add_name(out, (enum attribute)at);
     }
     if (inode->kind == INODE_CONTROL && !inode->meta.change)

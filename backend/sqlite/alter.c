@@ -4,8 +4,8 @@
 
 #include "backend/sqlite/store.h"
 #include "base/cleanup.h"
-#include "base/text.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 struct table_job {
     struct job job; /* first */
@@ -248,10 +248,11 @@ static int check_tags(struct store *store, const struct table *table, struct err
         if (code)
             return err_set(err, -code, "table %s: an item cannot be read", table->name);
         if (!span_equal(part, buf_span(&sorted)))
-            return err_set(err, EINVAL,
-                           "table %s cannot have tag keys: the tags of \"%.*s\" are not sorted, and "
-                           "it could not be found any more; rename it to \"%.*s\" first",
-                           table->name, (int)part.len, part.data, (int)sorted.len, sorted.data);
+            return err_set(
+                err, EINVAL,
+                "table %s cannot have tag keys: the tags of \"%.*s\" are not sorted, and "
+                "it could not be found any more; rename it to \"%.*s\" first",
+                table->name, (int)part.len, part.data, (int)sorted.len, sorted.data);
     }
     return code;
 }

@@ -25,7 +25,8 @@ struct found {
 static bool same_rules(const struct table *a, const struct table *b)
 {
     if (!text_equal(a->ttl_attribute, b->ttl_attribute) || a->index_count != b->index_count ||
-        !key_attribute_equal(&a->partition, &b->partition) || !key_attribute_equal(&a->sort, &b->sort))
+        !key_attribute_equal(&a->partition, &b->partition) ||
+        !key_attribute_equal(&a->sort, &b->sort))
         return false;
     for (size_t i = 0; i < a->index_count; i++)
         if (!key_attribute_equal(&a->indexes[i].partition, &b->indexes[i].partition) ||

@@ -75,8 +75,8 @@ static int scratch_meet(struct store *store, const struct action *action,
                         struct buf *number, struct scratch *ret_scratch, struct err *err)
 {
     bool conditional = action->condition.kind == COND_VERSION;
-    int code = scratch_get(store, action->scratch.id, ret_statement, ret_known, number,
-                           ret_scratch, conditional ? NULL : err);
+    int code = scratch_get(store, action->scratch.id, ret_statement, ret_known, number, ret_scratch,
+                           conditional ? NULL : err);
 
     if (conditional && code == -ENOENT)
         return err_set(err, ESTALE, "the file was removed meanwhile");

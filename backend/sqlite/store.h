@@ -112,8 +112,8 @@ static inline struct store *store_of(struct backend *backend)
 }
 
 /* conn.c: connections and statements. */
-/* -EIO where the path leads to another file than the one that is open: nothing that would be written
- * now could be found again. (open.c) */
+/* -EIO where the path leads to another file than the one that is open: nothing that would be
+ * written now could be found again. (open.c) */
 int store_check_file(const struct store *store, struct err *err);
 
 int conn_open(struct store *store, int flags, struct conn **ret_conn, struct err *err);

@@ -88,7 +88,9 @@ class Sources(CtlTest):
         self.assertIn("another program", self.error(FAILED, "-s", "other.db", "create", "t"))
         self.assertEqual(before, self.read("other.db"))
         self.assertIn("folder", self.error(FAILED, "-s", ".", "tables"))
-        self.assertIn("dynamodb:", self.error(FAILED, "-s", "dynamodb:eu-central-1", "tables"))
+        self.env["AWS_EC2_METADATA_DISABLED"] = "true"
+        self.assertIn("dynamodb:eu-central-1: there are no credentials",
+                      self.error(FAILED, "-s", "dynamodb:eu-central-1", "tables"))
 
     def test_configuration_errors_name_the_line(self):
         self.write("m.conf", "[mount]\n\ncash = 5\n")

@@ -155,7 +155,12 @@ static void bad_values(void)
         check_error(text, message);
     }
     check_error("[backend a]\ntype = mysql\n",
-                "m.conf:2: type: \"mysql\" is not known here; known: sqlite");
+                "m.conf:2: type: \"mysql\" is not known here; known: sqlite, dynamodb");
+    check_error("[backend a]\ntype = dynamodb\npath = x.db\n",
+                "m.conf: backend a: a service has no path");
+    check_error("[backend a]\nregion = eu-west-1\n",
+                "m.conf: backend a: region, endpoint, profile, ca_file and tables belong to type = "
+                "dynamodb");
     check_error("[backend a]\npath = \"a.db\"\n", "m.conf:2: path: \"a.db\" has a quote at an end; "
                                                   "values are written without quotes");
     check_error("[mount]\nstate_dir = s'\n", "m.conf:2: state_dir: s' has a quote at an end; "
@@ -212,9 +217,9 @@ static void example(void)
     if (file)
         fclose(file);
     for (; (name = config_key(known, &section)); known++)
-        if (lines[known] != 1)
+        if (lines[known] != (strcmp(name, "type") == 0 ? 2 : 1)) /* two types of backend */
             check_fail("the example has %zu lines for %s in [%s]", lines[known], name, section);
-    check_int(known, 21);
+    check_int(known, 26);
     check(!buf_error(&text));
     config_free(parsed(text.data));
 }
@@ -267,8 +272,9 @@ static void sources(void)
     check_source("", -EINVAL, "the source is empty");
     check_source(".", -EOPNOTSUPP, ". is a folder; only embedded stores can be opened");
     check_source("absent/", -EOPNOTSUPP, "absent/ is a folder; only embedded stores can be opened");
-    check_source("dynamodb:eu-central-1", -EOPNOTSUPP,
-                 "dynamodb:eu-central-1: only embedded stores can be opened");
+    check_source("items", -ENOENT, "items: there is no such file; a new store is named FILE.db");
+    check_source("dynamodb:eu-central-1/", -EINVAL,
+                 "dynamodb:eu-central-1/: a table's name is missing behind \"/\"");
     check_source("no.conf", -ENOENT, "no.conf: No such file or directory");
     check_int(config_from_source("new.db", &config, &err), 0);
     snprintf(want, sizeof want, "%s/new.db", directory);
@@ -291,6 +297,38 @@ static void sources(void)
     config_free(config);
     unlink(path);
     check(chdir("/") == 0 && rmdir(directory) == 0);
+}
+
+static void services(void)
+{
+    struct config *config = NULL;
+    struct err err = {""};
+
+    check_int(config_from_source("dynamodb:eu-central-1/orders", &config, &err), 0);
+    check_int(config->backend_count, 1);
+    check_int(config->backends[0].type, BACKEND_TYPE_DYNAMODB);
+    check_text(span_text(config->backends[0].region), "eu-central-1");
+    check_text(span_text(config->backends[0].tables), "orders");
+    check(!config->backends[0].path);
+    check_int(config_option(config, "endpoint=http://localhost:8000", &err), 0);
+    check_text(span_text(config->backends[0].endpoint), "http://localhost:8000");
+    check_int(config_option(config, "profile=work", &err), 0);
+    check_text(span_text(config->backends[0].profile), "work");
+    config_free(config);
+    check_int(config_from_source("dynamodb:", &config, &err), 0);
+    check(!config->backends[0].region && !config->backends[0].tables);
+    config_free(config);
+    config = parsed("[backend a]\n[backend b]\ntype=dynamodb\nregion=r\ntables=x, y\n");
+    check_text(span_text(config->backends[0].path), "/etc/itemfs/a.db");
+    check_text(span_text(config->backends[1].tables), "x, y");
+    check_int(config_option(config, "region=s", &err), 0);
+    check_text(span_text(config->backends[1].region), "s");
+    check(!config->backends[0].region);
+    config_free(config);
+    config = parsed("");
+    check_int(config_option(config, "profile=work", &err), -EINVAL);
+    check_text(span_text(err.text), "profile: no backend of the source is of type dynamodb");
+    config_free(config);
 }
 
 static void state_directories(void)
@@ -333,5 +371,5 @@ static void applying(void)
 
 CHECK_MAIN(CHECK_TEST(defaults), CHECK_TEST(every_mount_key), CHECK_TEST(backends_and_tables),
            CHECK_TEST(errors_name_the_line), CHECK_TEST(bad_values), CHECK_TEST(bad_lines),
-           CHECK_TEST(example), CHECK_TEST(options), CHECK_TEST(sources),
+           CHECK_TEST(example), CHECK_TEST(options), CHECK_TEST(sources), CHECK_TEST(services),
            CHECK_TEST(state_directories), CHECK_TEST(applying))

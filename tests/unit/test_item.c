@@ -216,8 +216,8 @@ static void test_bare_bodies(void)
     check_body(table, "null", 77,
                "{\"$value\":{\"NULL\":true},\"-ttl\":{\"N\":\"77\"},\"id\":{\"S\":\"a\"}}",
                "null\n", 77);
-    check_body(table, "{\"$value\":5}", 0,
-               "{\"$value\":{\"N\":\"5\"},\"id\":{\"S\":\"a\"}}", "5\n", 0);
+    check_body(table, "{\"$value\":5}", 0, "{\"$value\":{\"N\":\"5\"},\"id\":{\"S\":\"a\"}}", "5\n",
+               0);
     check_body(table, "{\"id\":\"a\",\"$value\":5,\"-ttl\":9}", 0,
                "{\"$value\":{\"N\":\"5\"},\"-ttl\":{\"N\":\"9\"},\"id\":{\"S\":\"a\"}}", "5\n", 9);
     /* What a bare body could not tell stays an object. */

@@ -239,4 +239,5 @@ static void test_json(void)
 }
 
 CHECK_MAIN(CHECK_TEST(test_names), CHECK_TEST(test_attribute_parse), CHECK_TEST(test_index_parse),
-           CHECK_TEST(test_check), CHECK_TEST(test_defaults_and_copy), CHECK_TEST(test_equal), CHECK_TEST(test_json))
+           CHECK_TEST(test_check), CHECK_TEST(test_defaults_and_copy), CHECK_TEST(test_equal),
+           CHECK_TEST(test_json))

@@ -136,6 +136,47 @@ static void test_sha256(void)
     check_text(span_text(hex), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+static void test_sha1(void)
+{
+    char hex[41];
+    sha1_hex(span_text(""), hex);
+    check_text(span_text(hex), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+    sha1_hex(span_text("abc"), hex);
+    check_text(span_text(hex), "a9993e364706816aba3e25717850c26c9cd0d89d");
+}
+
+static void check_hmac(struct span key, const char *data, const char *want)
+{
+    unsigned char mac[32];
+    char hex[65];
+    hmac_sha256(key, span_text(data), mac);
+    for (size_t i = 0; i < sizeof mac; i++)
+        snprintf(hex + 2 * i, 3, "%02x", mac[i]);
+    check_text(span_text(hex), want);
+}
+
+/* Cases of RFC 4231; keys around the length of a block, as Python's hmac has it. */
+static void test_hmac_sha256(void)
+{
+    char key[131];
+    memset(key, 0x0B, sizeof key);
+    check_hmac(span_of(key, 20), "Hi There",
+               "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+    check_hmac(span_text("Jefe"), "what do ya want for nothing?",
+               "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    memset(key, 0xAA, sizeof key);
+    check_hmac(span_of(key, 131), "Test Using Larger Than Block-Size Key - Hash Key First",
+               "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+    check_hmac(span_of(key, 63), "abc",
+               "d266bf8e63e138ddff6fb42d7c769f06a54470bffdc77a7b6defaff051708922");
+    check_hmac(span_of(key, 64), "abc",
+               "2f8cff867f2668ca93d3c5b03ba9f816746742eda349b3bc4bb35aa27816754c");
+    check_hmac(span_of(key, 65), "abc",
+               "102ebc7ceb9dff09e5a77413a3cd67382908ece255487006eb0e1e1b801f9ce6");
+    check_hmac(span_of(NULL, 0), "",
+               "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
+}
+
 /* Inode numbers are made of it, so these never change. */
 static void test_hash64(void)
 {
@@ -146,4 +187,4 @@ static void test_hash64(void)
 
 CHECK_MAIN(CHECK_TEST(test_utf8), CHECK_TEST(test_visible), CHECK_TEST(test_base64),
            CHECK_TEST(test_base64_strict), CHECK_TEST(test_base64_random), CHECK_TEST(test_sha256),
-           CHECK_TEST(test_hash64))
+           CHECK_TEST(test_sha1), CHECK_TEST(test_hmac_sha256), CHECK_TEST(test_hash64))

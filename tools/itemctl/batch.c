@@ -93,7 +93,7 @@ int batch_write(struct batch *batch, unsigned flags, struct err *err)
             .ttl = batch->items[i].ttl,
         };
     if (batch->count)
-        r = backend_write(batch->subject->backend, actions, batch->count, flags, err);
+        r = backend_write(batch->subject->backend, actions, batch->count, flags | WRITE_LOOSE, err);
     batch->count = 0;
     buf_clear(&batch->bytes);
     return r;

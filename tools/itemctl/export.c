@@ -7,7 +7,9 @@
  * there, by rename. An export that was ended in between goes on where it was if nothing in the
  * store has changed since it began (the newest entry of the change log is part of the position's
  * identity), else it begins anew: so a file never mixes two states of a table further apart than
- * one run. What is no regular file (-, a pipe, a device) is written directly.
+ * one run. A service that has no change log gives no state of one moment in any case: there, only
+ * another table makes an export begin anew. What is no regular file (-, a pipe, a device) is
+ * written directly.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -113,9 +115,11 @@ static int open_direct(struct export_job *job, const char *file)
 static int identify(struct export_job *job, const struct subject *subject, char ret_identity[65])
 {
     cleanup(buf_release) struct buf text;
-    uint64_t sequence;
-    int r = backend_log_position(subject->backend, &sequence, &job->ctl->err);
+    uint64_t sequence = 0;
+    int r = 0;
 
+    if (backend_can(subject->backend, BACKEND_LOG))
+        r = backend_log_position(subject->backend, &sequence, &job->ctl->err);
     buf_init(&text, 4096);
     if (r == 0)
         r = transfer_add_table(subject, sequence, &text, &job->ctl->err);

@@ -45,12 +45,19 @@ struct import_job {
 
 /* ---- the position ---- */
 
-static const char *store_path(const struct ctl *ctl, const struct backend *backend)
+/* The store, or the service, by which an import is known again. */
+static void add_store(const struct ctl *ctl, const struct backend *backend, struct buf *out)
 {
-    for (size_t i = 0; i < ctl->source->count; i++)
-        if (ctl->source->backends[i] == backend)
-            return ctl->config->backends[i].path;
-    return "";
+    for (size_t i = 0; i < ctl->source->count; i++) {
+        const struct backend_config *config = &ctl->config->backends[i];
+        if (ctl->source->backends[i] != backend)
+            continue;
+        if (config->path)
+            buf_add_text(out, config->path);
+        else
+            buf_addf(out, "dynamodb:%s %s", config->region ? config->region : "",
+                     config->endpoint ? config->endpoint : "");
+    }
 }
 
 static int make_directories(char *path)
@@ -82,8 +89,8 @@ static int position_path(struct import_job *job, const struct subject *subject, 
         return -errno;
     if (asprintf(&directory, "%s/import", job->ctl->config->state_dir) < 0)
         return -ENOMEM;
-    buf_addf(&name, "%s%c%s%c%s", store_path(job->ctl, subject->backend), 0, subject->table->name,
-             0, whole);
+    add_store(job->ctl, subject->backend, &name);
+    buf_addf(&name, "%c%s%c%s", 0, subject->table->name, 0, whole);
     if (buf_error(&name))
         return buf_error(&name);
     sha256_hex(buf_span(&name), digest);
@@ -190,7 +197,8 @@ static int stop_at(struct import_job *job, const struct lines *before, int code,
     if (r < 0)
         return r;
     if (before->line)
-        transfer_note("%" PRIu64 " lines before the bad one are in the table", before->line);
+        transfer_note("%" PRIu64 " line%s before the bad one %s in the table", before->line,
+                      before->line == 1 ? "" : "s", before->line == 1 ? "is" : "are");
     return document_fail(job->name, before->line + 1, code, reason, &job->ctl->err);
 }
 

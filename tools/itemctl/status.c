@@ -80,53 +80,79 @@ static uint64_t file_bytes(const char *path)
     return bytes;
 }
 
+/* Items are counted where that reads a file: on a service it would be a whole scan, to be paid. */
+static bool is_counted(const struct backend *backend)
+{
+    return backend_can(backend, BACKEND_ORDERED);
+}
+
 static int collect(struct backend_status *status, struct err *err)
 {
     struct walk walk = {.limit = COUNT_MAX};
     struct statvfs filesystem;
+    bool counts = is_counted(status->backend), logs = backend_can(status->backend, BACKEND_LOG);
     int r = backend_tables(status->backend, add_table, status, err);
 
-    for (size_t i = 0; r == 0 && i < status->count; i++)
+    for (size_t i = 0; r == 0 && counts && i < status->count; i++)
         r = backend_walk(status->backend, status->tables[i].table, &walk, count_item,
                          &status->tables[i].items, err);
     if (r == 0)
         r = backend_draft_list(status->backend, span_of(NULL, 0), count_draft, status, err);
-    if (r == 0)
+    if (r == 0 && logs)
         r = backend_log_position(status->backend, &status->position, err);
-    if (r == 0)
+    if (r == 0 && status->config->path)
         r = backend_statfs(status->backend, &filesystem, err);
     if (r < 0)
         return r;
-    status->free_bytes = (uint64_t)filesystem.f_bavail * filesystem.f_frsize;
-    status->bytes = file_bytes(status->config->path);
+    if (status->config->path) {
+        status->free_bytes = (uint64_t)filesystem.f_bavail * filesystem.f_frsize;
+        status->bytes = file_bytes(status->config->path);
+    }
     return 0;
 }
 
 /* ---- showing ---- */
 
-static void add_table_json(struct buf *out, const struct table_status *table)
+static void add_text_json(struct buf *out, const char *name, const char *text)
 {
+    if (!text)
+        return;
+    buf_addf(out, ", \"%s\": ", name);
+    json_add_string(out, span_text(text));
+}
+
+static void add_table_json(struct buf *out, const struct backend_status *status, size_t place)
+{
+    const struct table_status *table = &status->tables[place];
+
     buf_add_text(out, "{\"TableName\": ");
     json_add_string(out, span_text(table->table->name));
-    buf_addf(out, ", \"%s\": %llu}", table->items < COUNT_MAX ? "ItemCount" : "ItemCountAtLeast",
-             (unsigned long long)table->items);
+    if (is_counted(status->backend))
+        buf_addf(out, ", \"%s\": %llu", table->items < COUNT_MAX ? "ItemCount" : "ItemCountAtLeast",
+                 (unsigned long long)table->items);
+    buf_add_char(out, '}');
 }
 
 static void add_backend_json(struct buf *out, const struct backend_status *status)
 {
+    const struct backend_config *config = status->config;
+
     buf_add_text(out, "{\"Name\": ");
-    json_add_string(out, span_text(status->config->name));
-    buf_addf(out, ", \"Kind\": \"%s\", \"Path\": ", status->backend->ops->kind);
-    json_add_string(out, span_text(status->config->path));
-    buf_addf(out,
-             ", \"Bytes\": %llu, \"FreeBytes\": %llu, \"LogPosition\": %llu, \"DraftCount\": %llu, "
-             "\"DraftBytes\": %llu, \"Tables\": [",
-             (unsigned long long)status->bytes, (unsigned long long)status->free_bytes,
-             (unsigned long long)status->position, (unsigned long long)status->drafts,
-             (unsigned long long)status->draft_bytes);
+    json_add_string(out, span_text(config->name));
+    buf_addf(out, ", \"Kind\": \"%s\"", status->backend->ops->kind);
+    add_text_json(out, "Path", config->path);
+    add_text_json(out, "Region", config->region);
+    add_text_json(out, "Endpoint", config->endpoint);
+    if (config->path)
+        buf_addf(out, ", \"Bytes\": %llu, \"FreeBytes\": %llu", (unsigned long long)status->bytes,
+                 (unsigned long long)status->free_bytes);
+    if (backend_can(status->backend, BACKEND_LOG))
+        buf_addf(out, ", \"LogPosition\": %llu", (unsigned long long)status->position);
+    buf_addf(out, ", \"DraftCount\": %llu, \"DraftBytes\": %llu, \"Tables\": [",
+             (unsigned long long)status->drafts, (unsigned long long)status->draft_bytes);
     for (size_t i = 0; i < status->count; i++) {
         buf_add_text(out, i ? ", " : "");
-        add_table_json(out, &status->tables[i]);
+        add_table_json(out, status, i);
     }
     buf_add_text(out, "]}");
 }
@@ -137,6 +163,26 @@ static void add_row(struct grid *grid, const char *name, uint64_t value)
     grid_addf(grid, "%llu", (unsigned long long)value);
 }
 
+static void add_text_row(struct grid *grid, const char *name, const char *text)
+{
+    if (!text)
+        return;
+    grid_add(grid, span_text(name));
+    grid_add(grid, span_text(text));
+}
+
+static void add_table_row(struct grid *grid, const struct backend_status *status, size_t place)
+{
+    const struct table_status *table = &status->tables[place];
+
+    grid_addf(grid, "Table %s", table->table->name);
+    if (is_counted(status->backend))
+        grid_addf(grid, "%llu item%s%s", (unsigned long long)table->items,
+                  table->items == 1 ? "" : "s", table->items < COUNT_MAX ? "" : " or more");
+    else
+        grid_addf(grid, "not counted");
+}
+
 static int show_backend(const struct backend_status *status, struct err *err)
 {
     cleanup(grid_release) struct grid grid;
@@ -144,19 +190,18 @@ static int show_backend(const struct backend_status *status, struct err *err)
     grid_init(&grid, NULL, 2);
     grid_addf(&grid, "Backend");
     grid_addf(&grid, "%s (%s)", status->config->name, status->backend->ops->kind);
-    grid_addf(&grid, "Path");
-    grid_add(&grid, span_text(status->config->path));
-    add_row(&grid, "Bytes", status->bytes);
-    add_row(&grid, "Bytes free", status->free_bytes);
-    add_row(&grid, "Log position", status->position);
-    add_row(&grid, "Drafts", status->drafts);
-    for (size_t i = 0; i < status->count; i++) {
-        const struct table_status *table = &status->tables[i];
-
-        grid_addf(&grid, "Table %s", table->table->name);
-        grid_addf(&grid, "%llu item%s%s", (unsigned long long)table->items,
-                  table->items == 1 ? "" : "s", table->items < COUNT_MAX ? "" : " or more");
+    add_text_row(&grid, "Path", status->config->path);
+    add_text_row(&grid, "Region", status->config->region);
+    add_text_row(&grid, "Endpoint", status->config->endpoint);
+    if (status->config->path) {
+        add_row(&grid, "Bytes", status->bytes);
+        add_row(&grid, "Bytes free", status->free_bytes);
     }
+    if (backend_can(status->backend, BACKEND_LOG))
+        add_row(&grid, "Log position", status->position);
+    add_row(&grid, "Drafts", status->drafts);
+    for (size_t i = 0; i < status->count; i++)
+        add_table_row(&grid, status, i);
     return grid_print(&grid, err);
 }
 

@@ -13,9 +13,11 @@
 int transfer_add_table(const struct subject *subject, uint64_t sequence, struct buf *identity,
                        struct err *err)
 {
-    char id[33];
-    int r = backend_change_id(subject->backend, sequence, id);
+    char id[33] = "";
+    int r = 0;
 
+    if (backend_can(subject->backend, BACKEND_LOG))
+        r = backend_change_id(subject->backend, sequence, id);
     if (r < 0)
         return err_set(err, -r, "the store does not tell which one it is");
     buf_addf(identity, "%s %" PRIu64 "\n", id, subject->table->id);

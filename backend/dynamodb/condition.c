@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/dynamodb/condition.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "backend/check.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+
+#define LONG_GONE_S (5LL * 366 * 86400)
+
+struct expression {
+    struct buf text, names, values; /* the latter two are open objects */
+    unsigned attributes;
+};
+
+static void expression_init(struct expression *expression)
+{
+    buf_init(&expression->text, 65536);
+    buf_init(&expression->names, DYNAMODB_BODY_MAX);
+    buf_init(&expression->values, DYNAMODB_BODY_MAX);
+    buf_add_char(&expression->names, '{');
+    buf_add_char(&expression->values, '{');
+}
+
+static void expression_release(struct expression *expression)
+{
+    buf_release(&expression->text);
+    buf_release(&expression->names);
+    buf_release(&expression->values);
+}
+
+static void add_alias(struct expression *expression, const char *alias, struct span name)
+{
+    struct buf *names = &expression->names;
+
+    if (names->len > 1)
+        buf_add_char(names, ',');
+    json_add_string(names, span_text(alias));
+    buf_add_char(names, ':');
+    json_add_string(names, name);
+}
+
+static void add_value(struct expression *expression, const char *alias, struct span typed)
+{
+    struct buf *values = &expression->values;
+
+    if (values->len > 1)
+        buf_add_char(values, ',');
+    json_add_string(values, span_text(alias));
+    buf_add_char(values, ':');
+    buf_add_span(values, typed);
+}
+
+static void add_number(struct expression *expression, const char *alias, int64_t number)
+{
+    cleanup(buf_release) struct buf typed;
+
+    buf_init(&typed, 128);
+    buf_addf(&typed, "{\"N\":\"%lld\"}", (long long)number);
+    add_value(expression, alias, buf_span(&typed));
+}
+
+/* AND #aN = :aN */
+static void add_equal(struct expression *expression, const struct member *member)
+{
+    cleanup(buf_release) struct buf typed;
+    char name[16], value[16];
+
+    buf_init(&typed, DYNAMODB_BODY_MAX);
+    value_to_typed(&member->value, &typed);
+    if (buf_error(&typed))
+        expression->values.error = buf_error(&typed);
+    snprintf(name, sizeof name, "#a%u", expression->attributes);
+    snprintf(value, sizeof value, ":a%u", expression->attributes++);
+    buf_addf(&expression->text, " AND %s = %s", name, value);
+    add_alias(expression, name, span_of(member->name, member->name_len));
+    add_value(expression, value, buf_span(&typed));
+}
+
+static bool is_key(const struct table *table, const struct member *member)
+{
+    struct span name = span_of(member->name, member->name_len);
+
+    return span_equal(name, span_text(table->partition.name)) ||
+           (table->sort.name && span_equal(name, span_text(table->sort.name)));
+}
+
+static bool is_flat(const struct value *value)
+{
+    return value->type != VALUE_M && value->type != VALUE_L;
+}
+
+static void add_base(struct expression *expression, const struct table *table,
+                     const struct value *base, bool flat)
+{
+    for (size_t i = 0; i < base->map.count; i++) {
+        const struct member *member = &base->map.members[i];
+        if (!is_key(table, member) && (!flat || is_flat(&member->value)) &&
+            expression->attributes < CONDITION_ATTRIBUTES_MAX)
+            add_equal(expression, member);
+    }
+}
+
+/* OR it is there and has expired: before the service has deleted it. */
+static void add_expired(struct expression *expression, const struct table *table, int64_t now_s)
+{
+    if (!table->ttl_attribute)
+        return;
+    buf_add_text(&expression->text, " OR (attribute_type(#t, :n) AND #t <= :now AND #t > :gone)");
+    add_alias(expression, "#t", span_text(table->ttl_attribute));
+    add_value(expression, ":n", span_text("{\"S\":\"N\"}"));
+    add_number(expression, ":now", now_s);
+    add_number(expression, ":gone", now_s > LONG_GONE_S ? now_s - LONG_GONE_S : 0);
+}
+
+void request_condition(struct buf *out, const struct table *table, struct condition condition,
+                       const struct value *base, bool flat, int64_t now_s)
+{
+    cleanup(expression_release) struct expression expression = {.attributes = 0};
+
+    if (condition.kind == COND_NONE)
+        return;
+    expression_init(&expression);
+    add_alias(&expression, "#p", span_text(table->partition.name));
+    if (condition.kind == COND_ABSENT) {
+        buf_add_text(&expression.text, "attribute_not_exists(#p)");
+        add_expired(&expression, table, now_s);
+    } else {
+        buf_add_text(&expression.text, "attribute_exists(#p)");
+        if (condition.kind == COND_VERSION)
+            add_base(&expression, table, base, flat);
+    }
+    buf_add_char(&expression.names, '}');
+    request_text(out, "ConditionExpression", buf_span(&expression.text));
+    request_raw(out, "ExpressionAttributeNames", buf_span(&expression.names));
+    if (expression.values.len > 1) {
+        buf_add_char(&expression.values, '}');
+        request_raw(out, "ExpressionAttributeValues", buf_span(&expression.values));
+    }
+    if (buf_error(&expression.text) || buf_error(&expression.names) ||
+        buf_error(&expression.values))
+        out->error = out->error ? out->error : -ENOMEM;
+}
+
+int condition_failed(const struct table *table, struct key key, enum condition_kind kind,
+                     struct err *err)
+{
+    struct item_label label = item_label(table, key);
+
+    switch (kind) {
+    case COND_ABSENT: return err_set(err, EEXIST, "%s: already exists", label.text);
+    case COND_EXISTS: return err_set(err, ENOENT, "%s: does not exist", label.text);
+    default: return err_set(err, ESTALE, "%s: was changed meanwhile", label.text);
+    }
+}

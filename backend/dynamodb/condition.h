@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Conditions of writes, as the service's expressions.
+ *
+ * The service keeps no versions, and no attribute of ours goes into users' items. So "still the
+ * version that was read" is: every attribute that was there then has its value still. What an
+ * expression cannot say is that no attribute has been added; that is seen in the old item, which a
+ * put or delete gives back without cost (write.c).
+ */
+#ifndef BACKEND_DYNAMODB_CONDITION_H
+#define BACKEND_DYNAMODB_CONDITION_H
+
+#include "backend/dynamodb/service.h"
+
+/* The service takes 4 KiB of an expression and 300 operators. */
+#define CONDITION_ATTRIBUTES_MAX 100
+
+/* Appends ConditionExpression with its names and values to the open object OUT: CONDITION on the
+ * item of TABLE whose state it names, BASE (NULL but for COND_VERSION), at the time NOW_S. Expired
+ * items count as absent. FLAT: maps and lists are left out, for services that cannot compare
+ * them. */
+void request_condition(struct buf *out, const struct table *table, struct condition condition,
+                       const struct value *base, bool flat, int64_t now_s);
+/* What a failed condition means. */
+int condition_failed(const struct table *table, struct key key, enum condition_kind kind,
+                     struct err *err);
+
+#endif

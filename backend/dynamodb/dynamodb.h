@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Amazon DynamoDB and what speaks its protocol, as a backend. It keeps items only: scratch files,
+ * drafts and times of items are kept beside it (backend/beside.h). */
+#ifndef BACKEND_DYNAMODB_DYNAMODB_H
+#define BACKEND_DYNAMODB_DYNAMODB_H
+
+#include "backend/backend.h"
+
+struct dynamodb_options {
+    const char *region;   /* NULL: of the environment or the profile */
+    const char *endpoint; /* URL; NULL: the region's own */
+    const char *profile;  /* NULL: AWS_PROFILE, else "default" */
+    const char *ca_file;  /* NULL: the system's certificates */
+    const char *tables;   /* those shown, separated by commas; NULL: all */
+    bool read_only;
+    uint64_t max_item_size; /* bytes of a body; the service has a limit of its own, 400 KB */
+};
+
+/* Finds credentials and asks for the tables once. Errors as client_call; all but the table's name
+ * may be left out. */
+int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_backend,
+                  struct err *err);
+
+#endif

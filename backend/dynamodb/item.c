@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Between the service's items and this project's bodies. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backend/dynamodb/service.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/text.h"
+
+/* The service keeps no versions: what an item holds is its version. An item that comes to hold what
+ * it held before has its old version again, and then nothing was missed. */
+uint64_t item_version(const struct value *item)
+{
+    cleanup(buf_release) struct buf typed;
+    char hex[65];
+
+    buf_init(&typed, SIZE_MAX / 8);
+    value_map_to_typed(item, &typed); /* members sorted */
+    if (buf_error(&typed))
+        return 0;
+    sha256_hex(buf_span(&typed), hex);
+    hex[16] = '\0';
+    uint64_t version = strtoull(hex, NULL, 16);
+    return version ? version : 1;
+}
+
+static size_t value_bytes(const struct value *value)
+{
+    size_t bytes = 0;
+
+    switch (value->type) {
+    case VALUE_S:
+    case VALUE_B: return value->text.len;
+    case VALUE_N: return value->text.len / 2 + 2; /* about two digits a byte, and a byte of sign */
+    case VALUE_BOOL:
+    case VALUE_NULL: return 1;
+    case VALUE_M:
+        for (size_t i = 0; i < value->map.count; i++)
+            bytes += value->map.members[i].name_len + value_bytes(&value->map.members[i].value) + 1;
+        return bytes + 3;
+    default:
+        for (size_t i = 0; i < value->list.count; i++)
+            bytes += value_bytes(&value->list.items[i]) + (value->type == VALUE_L);
+        return bytes + (value->type == VALUE_L ? 3 : 0);
+    }
+}
+
+size_t item_bytes(const struct value *item)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < item->map.count; i++)
+        bytes += item->map.members[i].name_len + value_bytes(&item->map.members[i].value);
+    return bytes;
+}
+
+int item_from_reply(const struct table *table, struct span raw, struct buf *partition,
+                    struct buf *sort, struct item_meta *ret_meta, struct buf *body, struct err *err)
+{
+    cleanup(value_release) struct value item = {0};
+    cleanup(buf_release) struct buf text;
+    struct item_facts facts;
+    int64_t beside;
+    int r = item_from_typed(table, raw, &item, partition, sort, err);
+
+    buf_init(&text, DYNAMODB_BODY_MAX);
+    if (r == 0)
+        r = value_canonical(&item, err);
+    if (r == 0)
+        r = item_to_body(table, &item, &text, &beside, err);
+    if (r == 0)
+        r = buf_error(&text);
+    struct key key = {buf_span(partition), buf_span(sort)};
+    if (r == 0)
+        r = item_examine(table, key, buf_span(&text), &facts, NULL, err);
+    if (r < 0)
+        return r;
+    *ret_meta = (struct item_meta){.version = item_version(&item),
+                                   .size = text.len,
+                                   .ttl = facts.is_object ? facts.ttl : beside};
+    if (ret_meta->ttl < 0)
+        ret_meta->ttl = 0;
+    if (body)
+        buf_add_span(body, buf_span(&text));
+    return body ? buf_error(body) : 0;
+}

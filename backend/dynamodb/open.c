@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/dynamodb/dynamodb.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backend/dynamodb/service.h"
+#include "base/cleanup.h"
+
+int service_call(struct service *service, const char *operation, const struct buf *body,
+                 struct outcome *ret_outcome, struct err *err)
+{
+    const struct call call = {.operation = operation, .body = buf_span(body)};
+
+    outcome_init(ret_outcome);
+    if (buf_error(body))
+        return err_set(err, -buf_error(body), "%s: the request is too large", operation);
+    return client_call(service->client, &call, ret_outcome, err);
+}
+
+int service_tell(struct service *service, const char *operation, const struct buf *body,
+                 struct err *err)
+{
+    cleanup(outcome_release) struct outcome outcome;
+
+    return service_call(service, operation, body, &outcome, err);
+}
+
+static void service_close(struct backend *backend)
+{
+    struct service *service = service_of(backend);
+
+    client_close(service->client);
+    service_drop_partitions(service, service->partitions);
+    known_tables_release(&service->known);
+    pthread_mutex_destroy(&service->lock);
+    free(service->only_tables);
+    free(service);
+}
+
+/* What the service acknowledges is durable. */
+static int service_sync(struct backend *backend, struct err *err)
+{
+    (void)backend;
+    (void)err;
+    return 0;
+}
+
+static const struct backend_ops service_ops = {
+    .kind = "dynamodb",
+    .capabilities = 0,
+    .close = service_close,
+    .tables = service_tables,
+    .create_table = service_create_table,
+    .drop_table = service_drop_table,
+    .alter_table = service_alter_table,
+    .get = service_get,
+    .walk = service_walk,
+    .query = service_query,
+    .partitions = service_partitions,
+    .partition = service_partition,
+    .write = service_write,
+    .sync = service_sync,
+};
+
+static int skip_table(void *context, const struct table *table)
+{
+    (void)context;
+    (void)table;
+    return 0;
+}
+
+int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_backend,
+                  struct err *err)
+{
+    struct service *service = calloc(1, sizeof *service);
+    const struct client_options client = {
+        .credentials = {options->profile, options->region, options->endpoint},
+        .ca_file = options->ca_file,
+    };
+    int r = 0;
+
+    if (!service)
+        return -ENOMEM;
+    service->backend.ops = &service_ops;
+    service->backend.max_item_size = options->max_item_size;
+    service->read_only = options->read_only;
+    pthread_mutex_init(&service->lock, NULL);
+    if (options->tables)
+        service->only_tables = strdup(options->tables);
+    if (options->tables && !service->only_tables)
+        r = -ENOMEM;
+    if (r == 0)
+        r = client_open(&client, &service->client, err);
+    if (r == 0)
+        r = service_tables(&service->backend, skip_table, NULL, err);
+    if (r < 0) {
+        service_close(&service->backend);
+        return r;
+    }
+    *ret_backend = &service->backend;
+    return 0;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading items. A walk is a Scan, or a Query of one partition, page by page; expired items, which
+ * the service may keep for days, are left out here. Reads are consistent, except those of indexes,
+ * which cannot be.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "backend/dynamodb/service.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/json.h"
+
+#define LONG_GONE_S                                                                                \
+    (5LL * 366 * 86400) /* what expired longer ago never expires: the service's rule */
+
+static bool is_hidden(const struct item_meta *meta)
+{
+    int64_t now_s = clock_now_s();
+
+    return item_expired(meta->ttl, now_s) && meta->ttl > now_s - LONG_GONE_S;
+}
+
+int service_get_typed(struct service *service, const struct table *table, struct key key,
+                      struct buf *typed, struct err *err)
+{
+    cleanup(outcome_release) struct outcome outcome;
+    cleanup(buf_release) struct buf body;
+    struct span item;
+
+    buf_init(&body, DYNAMODB_BODY_MAX);
+    request_begin(&body, table);
+    request_key(&body, "Key", table, key);
+    request_raw(&body, "ConsistentRead", span_text("true"));
+    buf_add_char(&body, '}');
+    int r = service_call(service, "GetItem", &body, &outcome, err);
+    if (r < 0)
+        return r;
+    if (!reply_member(buf_span(&outcome.body), "Item", &item))
+        return err_set(err, ENOENT, "table %s has no such item", table->name);
+    buf_add_span(typed, item);
+    return buf_error(typed);
+}
+
+int service_get(struct backend *backend, const struct table *table, struct key key,
+                struct item_meta *ret_meta, struct buf *body, struct err *err)
+{
+    cleanup(buf_release) struct buf typed, partition, sort;
+
+    buf_init(&typed, DYNAMODB_BODY_MAX);
+    buf_init(&partition, KEY_PART_MAX);
+    buf_init(&sort, KEY_PART_MAX);
+    size_t before = body ? body->len : 0;
+    int r = service_get_typed(service_of(backend), table, key, &typed, err);
+    if (r == 0)
+        r = item_from_reply(table, buf_span(&typed), &partition, &sort, ret_meta, body, err);
+    if (r < 0 || !is_hidden(ret_meta))
+        return r;
+    if (body)
+        buf_resize(body, before);
+    return err_set(err, ENOENT, "table %s has no such item", table->name);
+}
+
+/* --- Pages --- */
+
+/* A walk or query under way. */
+struct reading {
+    struct service *service;
+    const struct table *table;
+    const char *operation; /* "Scan" or "Query" */
+    struct buf fixed;      /* the request's unchanging part, an open object */
+    struct buf after;      /* ExclusiveStartKey, typed; len 0: the beginning */
+    size_t limit, given;   /* limit 0: all */
+    bool bodies;
+    record_fn each;
+    void *context;
+    struct buf partition, sort, body;
+    struct err *err;
+};
+
+static void reading_init(struct reading *reading)
+{
+    buf_init(&reading->fixed, DYNAMODB_BODY_MAX);
+    buf_init(&reading->after, DYNAMODB_BODY_MAX);
+    buf_init(&reading->partition, KEY_PART_MAX);
+    buf_init(&reading->sort, KEY_PART_MAX);
+    buf_init(&reading->body, DYNAMODB_BODY_MAX);
+}
+
+static void reading_release(struct reading *reading)
+{
+    buf_release(&reading->fixed);
+    buf_release(&reading->after);
+    buf_release(&reading->partition);
+    buf_release(&reading->sort);
+    buf_release(&reading->body);
+}
+
+static int give(void *context, struct span raw)
+{
+    struct reading *reading = context;
+    struct record record;
+
+    buf_clear(&reading->partition);
+    buf_clear(&reading->sort);
+    buf_clear(&reading->body);
+    int r = item_from_reply(reading->table, raw, &reading->partition, &reading->sort, &record.meta,
+                            &reading->body, reading->err);
+    if (r < 0)
+        return r;
+    if (is_hidden(&record.meta))
+        return 0;
+    record.key = (struct key){buf_span(&reading->partition), buf_span(&reading->sort)};
+    record.body = reading->bodies
+                      ? span_of(reading->body.data ? reading->body.data : "", reading->body.len)
+                      : span_of(NULL, 0);
+    reading->given++;
+    r = reading->each(reading->context, &record);
+    return r ? r : reading->limit && reading->given >= reading->limit;
+}
+
+/* One page. 1 at the end. */
+static int read_page(struct reading *reading, bool *ret_last)
+{
+    cleanup(outcome_release) struct outcome outcome;
+    cleanup(buf_release) struct buf body;
+    struct span part;
+
+    buf_init(&body, DYNAMODB_BODY_MAX);
+    buf_add_span(&body, buf_span(&reading->fixed));
+    if (reading->after.len)
+        request_raw(&body, "ExclusiveStartKey", buf_span(&reading->after));
+    if (reading->limit) {
+        char limit[32];
+        snprintf(limit, sizeof limit, "%zu", reading->limit - reading->given);
+        request_raw(&body, "Limit", span_text(limit));
+    }
+    buf_add_char(&body, '}');
+    int r = service_call(reading->service, reading->operation, &body, &outcome, reading->err);
+    if (r < 0)
+        return r;
+    if (reply_member(buf_span(&outcome.body), "Items", &part))
+        r = reply_each(part, give, reading);
+    buf_clear(&reading->after);
+    *ret_last = !reply_member(buf_span(&outcome.body), "LastEvaluatedKey", &part);
+    if (!*ret_last)
+        buf_add_span(&reading->after, part);
+    return r ? r : buf_error(&reading->after);
+}
+
+static int read_all(struct reading *reading)
+{
+    bool last = false;
+    int r = buf_error(&reading->fixed);
+
+    while (r == 0 && !last)
+        r = read_page(reading, &last);
+    if (r > 0 && reading->limit && reading->given >= reading->limit)
+        return 0;
+    return r;
+}
+
+static void add_range(struct buf *names, struct buf *values, struct buf *expression,
+                      const struct key_attribute *sort, const struct query *query)
+{
+    if (!query->has_from && !query->has_to)
+        return;
+    buf_add_text(expression, query->has_from && query->has_to ? " AND #s BETWEEN :a AND :b"
+                             : query->has_from                ? " AND #s >= :a"
+                                                              : " AND #s <= :b");
+    buf_add_char(names, ',');
+    json_add_string(names, span_text("#s"));
+    buf_add_char(names, ':');
+    json_add_string(names, span_text(sort->name));
+    if (query->has_from) {
+        buf_add_text(values, ",\":a\":");
+        add_part(values, sort->type, query->from);
+    }
+    if (query->has_to) {
+        buf_add_text(values, ",\":b\":");
+        add_part(values, sort->type, query->to);
+    }
+}
+
+/* Query's request: names, values and expression belong together. */
+static void add_query(struct buf *out, const struct table *table, const struct query *query)
+{
+    const struct index *index = query->index;
+    const struct key_attribute *partition = index ? &index->partition : &table->partition;
+    const struct key_attribute *sort = index ? &index->sort : &table->sort;
+    cleanup(buf_release) struct buf names, values, expression;
+
+    buf_init(&names, DYNAMODB_BODY_MAX);
+    buf_init(&values, DYNAMODB_BODY_MAX);
+    buf_init(&expression, 4096);
+    buf_add_text(&names, "{\"#p\":");
+    json_add_string(&names, span_text(partition->name));
+    buf_add_text(&values, "{\":p\":");
+    add_part(&values, partition->type, query->partition);
+    buf_add_text(&expression, "#p = :p");
+    add_range(&names, &values, &expression, sort, query);
+    buf_add_char(&names, '}');
+    buf_add_char(&values, '}');
+    request_begin(out, table);
+    if (index)
+        request_text(out, "IndexName", span_text(index->name));
+    else
+        request_raw(out, "ConsistentRead", span_text("true"));
+    request_text(out, "KeyConditionExpression", buf_span(&expression));
+    request_raw(out, "ExpressionAttributeNames", buf_span(&names));
+    request_raw(out, "ExpressionAttributeValues", buf_span(&values));
+    if (query->reverse)
+        request_raw(out, "ScanIndexForward", span_text("false"));
+}
+
+int service_walk(struct backend *backend, const struct table *table, const struct walk *walk,
+                 record_fn each, void *context, struct err *err)
+{
+    cleanup(reading_release) struct reading reading = {.service = service_of(backend),
+                                                       .table = table,
+                                                       .operation = "Scan",
+                                                       .limit = walk->limit,
+                                                       .bodies = walk->bodies,
+                                                       .each = each,
+                                                       .context = context,
+                                                       .err = err};
+
+    reading_init(&reading);
+    if (walk->in_partition) {
+        const struct query all = {.partition = walk->after.partition};
+        reading.operation = "Query";
+        add_query(&reading.fixed, table, &all);
+    } else {
+        request_begin(&reading.fixed, table);
+        request_raw(&reading.fixed, "ConsistentRead", span_text("true"));
+    }
+    if (walk->in_partition ? walk->after.sort.len : walk->after.partition.len)
+        key_to_typed(table, walk->after, &reading.after);
+    return read_all(&reading);
+}
+
+int service_query(struct backend *backend, const struct table *table, const struct query *query,
+                  record_fn each, void *context, struct err *err)
+{
+    cleanup(reading_release) struct reading reading = {.service = service_of(backend),
+                                                       .table = table,
+                                                       .operation = "Query",
+                                                       .limit = query->limit,
+                                                       .bodies = true,
+                                                       .each = each,
+                                                       .context = context,
+                                                       .err = err};
+
+    reading_init(&reading);
+    add_query(&reading.fixed, table, query);
+    return read_all(&reading);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the DynamoDB backend share. */
+#ifndef BACKEND_DYNAMODB_SERVICE_H
+#define BACKEND_DYNAMODB_SERVICE_H
+
+#include <pthread.h>
+
+#include "backend/backend.h"
+#include "backend/dynamodb/client.h"
+#include "backend/dynamodb/reply.h"
+
+#define DYNAMODB_ITEM_MAX 409600 /* bytes of an item, names and values */
+#define DYNAMODB_BODY_MAX (16u << 20)
+#define TABLES_FRESH_MS 1000
+
+struct known_tables {
+    struct table **tables; /* by name */
+    size_t count;
+    int64_t read_ns; /* steady clock; 0: not yet */
+};
+
+struct part_list;
+
+struct service {
+    struct backend backend; /* first */
+    struct client *client;
+    char *only_tables; /* separated by commas; NULL: all */
+    bool read_only;
+    pthread_mutex_t lock; /* guards all below; taken alone, never held over a call */
+    struct known_tables known;
+    bool flat;                    /* the service cannot compare maps and lists */
+    struct part_list *partitions; /* of the last table that was listed; a reference */
+};
+
+static inline struct service *service_of(struct backend *backend)
+{
+    return (struct service *)backend;
+}
+
+/* One call; NAME is for messages ("table users"). Release the outcome, also on failure. */
+int service_call(struct service *service, const char *operation, const struct buf *body,
+                 struct outcome *ret_outcome, struct err *err);
+/* The same without an answer that matters. */
+int service_tell(struct service *service, const char *operation, const struct buf *body,
+                 struct err *err);
+
+/* --- requests: appended to a JSON object that is open (request.c) --- */
+
+/* , "NAME": "text" with a comma where one is needed. */
+void request_text(struct buf *out, const char *name, struct span text);
+void request_raw(struct buf *out, const char *name, struct span json);
+void request_begin(struct buf *out, const struct table *table);
+/* "NAME": {"id": {"S": ..}, ..} */
+void request_key(struct buf *out, const char *name, const struct table *table, struct key key);
+/* The typed value of a key part: {"S": ".."} */
+void add_part(struct buf *out, enum value_type type, struct span part);
+
+/* --- tables (tables.c) --- */
+
+int service_tables(struct backend *, table_fn each, void *context, struct err *);
+int service_create_table(struct backend *, const struct table *, struct err *);
+int service_drop_table(struct backend *, const struct table *, bool force, struct err *);
+int service_alter_table(struct backend *, const struct table *, struct err *);
+void known_tables_release(struct known_tables *known);
+
+/* --- items (item.c): what the service has, as this project's items --- */
+
+/* What an answer's item says: parts appended to PARTITION and SORT, body to BODY (may be NULL). */
+int item_from_reply(const struct table *table, struct span raw, struct buf *partition,
+                    struct buf *sort, struct item_meta *ret_meta, struct buf *body,
+                    struct err *err);
+/* The version of an item in canonical form (value_canonical): a hash of what it holds. */
+uint64_t item_version(const struct value *item);
+/* Bytes that the service counts for an item. */
+size_t item_bytes(const struct value *item);
+
+/* --- reading (read.c) --- */
+
+int service_get(struct backend *, const struct table *, struct key, struct item_meta *ret_meta,
+                struct buf *body, struct err *);
+/* The item as it is, expired or not, as typed JSON; -ENOENT. */
+int service_get_typed(struct service *, const struct table *, struct key, struct buf *typed,
+                      struct err *);
+int service_walk(struct backend *, const struct table *, const struct walk *, record_fn, void *,
+                 struct err *);
+int service_query(struct backend *, const struct table *, const struct query *, record_fn, void *,
+                  struct err *);
+int service_partitions(struct backend *, const struct table *, struct span after, size_t limit,
+                       partition_fn, void *, struct err *);
+void service_drop_partitions(struct service *, struct part_list *list); /* accepts NULL */
+int service_partition(struct backend *, const struct table *, struct span partition,
+                      uint64_t *ret_items, int64_t *ret_changed_ns, struct err *);
+
+/* --- writing (write.c) --- */
+
+int service_write(struct backend *, struct action *, size_t count, unsigned flags, struct err *);
+#define BATCH_MAX 25
+/* COUNT (at most BATCH_MAX) unconditional puts of ITEMS[i] and deletes, of different items, each by
+ * itself (batch.c). */
+int service_write_batch(struct service *, struct action *const *actions,
+                        const struct value *const *items, size_t count, struct err *);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* Making, dropping and changing tables, each waited for until the service has done it. */
+#include <errno.h>
+#include <time.h>
+
+#include "backend/dynamodb/service.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/text.h"
+
+#define SETTLE_PAUSE_MS 100
+#define SETTLE_TRIES 1200 /* two minutes */
+
+static void add_definition(struct buf *out, const struct key_attribute *attribute)
+{
+    if (!attribute->name)
+        return;
+    if (out->len && out->data[out->len - 1] == '}')
+        buf_add_char(out, ',');
+    buf_add_char(out, '{');
+    request_text(out, "AttributeName", span_text(attribute->name));
+    request_text(out, "AttributeType", span_text(value_type_name(attribute->type)));
+    buf_add_char(out, '}');
+}
+
+static bool is_defined(const struct table *table, size_t indexes, const char *name)
+{
+    if (text_equal(table->partition.name, name) || text_equal(table->sort.name, name))
+        return true;
+    for (size_t i = 0; i < indexes; i++)
+        if (text_equal(table->indexes[i].partition.name, name) ||
+            text_equal(table->indexes[i].sort.name, name))
+            return true;
+    return false;
+}
+
+/* Every key attribute once. */
+static void add_definitions(struct buf *out, const struct table *table)
+{
+    buf_add_text(out, ",\"AttributeDefinitions\":[");
+    add_definition(out, &table->partition);
+    add_definition(out, &table->sort);
+    for (size_t i = 0; i < table->index_count; i++) {
+        const struct index *index = &table->indexes[i];
+        if (!is_defined(table, i, index->partition.name))
+            add_definition(out, &index->partition);
+        if (index->sort.name && !is_defined(table, i, index->sort.name) &&
+            !text_equal(index->sort.name, index->partition.name))
+            add_definition(out, &index->sort);
+    }
+    buf_add_char(out, ']');
+}
+
+static void add_schema(struct buf *out, const struct key_attribute *partition,
+                       const struct key_attribute *sort)
+{
+    buf_add_text(out, "\"KeySchema\":[{");
+    request_text(out, "AttributeName", span_text(partition->name));
+    buf_add_text(out, ",\"KeyType\":\"HASH\"}");
+    if (sort->name) {
+        buf_add_text(out, ",{");
+        request_text(out, "AttributeName", span_text(sort->name));
+        buf_add_text(out, ",\"KeyType\":\"RANGE\"}");
+    }
+    buf_add_char(out, ']');
+}
+
+static void add_indexes(struct buf *out, const struct table *table)
+{
+    if (table->index_count == 0)
+        return;
+    buf_add_text(out, ",\"GlobalSecondaryIndexes\":[");
+    for (size_t i = 0; i < table->index_count; i++) {
+        const struct index *index = &table->indexes[i];
+        buf_add_text(out, i ? ",{" : "{");
+        request_text(out, "IndexName", span_text(index->name));
+        buf_add_char(out, ',');
+        add_schema(out, &index->partition, &index->sort);
+        buf_add_text(out, ",\"Projection\":{\"ProjectionType\":\"ALL\"}}");
+    }
+    buf_add_char(out, ']');
+}
+
+static void add_stream(struct buf *out, const struct table *table)
+{
+    if (table->stream)
+        buf_add_text(out, ",\"StreamSpecification\":{\"StreamEnabled\":true,"
+                          "\"StreamViewType\":\"NEW_AND_OLD_IMAGES\"}");
+    else
+        buf_add_text(out, ",\"StreamSpecification\":{\"StreamEnabled\":false}");
+}
+
+static void pause_a_moment(void)
+{
+    const struct timespec pause = {.tv_nsec = SETTLE_PAUSE_MS * 1000000L};
+    nanosleep(&pause, NULL);
+}
+
+/* Until the table is ACTIVE with all its indexes; or, where GONE, until there is none. */
+static int settle(struct service *service, const struct table *table, bool gone, struct err *err)
+{
+    for (int tries = 0; tries < SETTLE_TRIES; tries++) {
+        cleanup(outcome_release) struct outcome outcome;
+        cleanup(buf_release) struct buf body;
+        struct span description;
+        struct err own = {""};
+        buf_init(&body, 65536);
+        request_begin(&body, table);
+        buf_add_char(&body, '}');
+        int r = service_call(service, "DescribeTable", &body, &outcome, &own);
+        if (r == -ENOENT && gone)
+            return 0;
+        if (r < 0 && r != -ENOENT) /* one that was just made may not be seen yet */
+            return err_set(err, -r, "%s", err_text(&own, r));
+        if (r == 0 && !gone && reply_member(buf_span(&outcome.body), "Table", &description) &&
+            reply_text_is(description, "TableStatus", "ACTIVE"))
+            return 0;
+        pause_a_moment();
+    }
+    return err_set(err, ETIMEDOUT, "table %s: the service is still busy with it", table->name);
+}
+
+static int set_ttl(struct service *service, const struct table *table, const char *attribute,
+                   bool on, struct err *err)
+{
+    cleanup(buf_release) struct buf body;
+
+    buf_init(&body, 65536);
+    request_begin(&body, table);
+    buf_add_text(&body, ",\"TimeToLiveSpecification\":{");
+    request_text(&body, "AttributeName", span_text(attribute));
+    buf_add_text(&body, on ? ",\"Enabled\":true}}" : ",\"Enabled\":false}}");
+    return service_tell(service, "UpdateTimeToLive", &body, err);
+}
+
+static void forget(struct service *service)
+{
+    scoped_lock(&service->lock);
+    service->known.read_ns = 0;
+}
+
+int service_create_table(struct backend *backend, const struct table *table, struct err *err)
+{
+    struct service *service = service_of(backend);
+    cleanup(buf_release) struct buf body;
+
+    buf_init(&body, 1 << 20);
+    request_begin(&body, table);
+    add_definitions(&body, table);
+    buf_add_char(&body, ',');
+    add_schema(&body, &table->partition, &table->sort);
+    add_indexes(&body, table);
+    buf_add_text(&body, ",\"BillingMode\":\"PAY_PER_REQUEST\"");
+    if (table->stream)
+        add_stream(&body, table);
+    buf_add_char(&body, '}');
+    int r = service_tell(service, "CreateTable", &body, err);
+    if (r == 0)
+        r = settle(service, table, false, err);
+    if (r == 0 && table->ttl_attribute) {
+        struct err own = {""};
+        r = set_ttl(service, table, table->ttl_attribute, true, &own);
+        if (r == -EOPNOTSUPP) /* expired items are hidden here all the same */
+            r = 0;
+        else if (r < 0)
+            err_set(err, -r, "%s", err_text(&own, r));
+    }
+    forget(service);
+    return r;
+}
+
+static int has_item(void *context, const struct record *record)
+{
+    (void)record;
+    *(bool *)context = true;
+    return 1;
+}
+
+int service_drop_table(struct backend *backend, const struct table *table, bool force,
+                       struct err *err)
+{
+    struct service *service = service_of(backend);
+    cleanup(buf_release) struct buf body;
+    bool found = false;
+    const struct walk first = {.limit = 1};
+    buf_init(&body, 65536);
+    int r = force ? 0 : service_walk(backend, table, &first, has_item, &found, err);
+
+    if (r < 0)
+        return r;
+    if (found)
+        return err_set(err, ENOTEMPTY, "table %s has items", table->name);
+    request_begin(&body, table);
+    buf_add_char(&body, '}');
+    r = service_tell(service, "DeleteTable", &body, err);
+    if (r == 0)
+        r = settle(service, table, true, err);
+    forget(service);
+    return r;
+}
+
+static int alter_stream(struct service *service, const struct table *table, struct err *err)
+{
+    cleanup(buf_release) struct buf body;
+
+    buf_init(&body, 65536);
+    request_begin(&body, table);
+    add_stream(&body, table);
+    buf_add_char(&body, '}');
+    int r = service_tell(service, "UpdateTable", &body, err);
+    return r ? r : settle(service, table, false, err);
+}
+
+static int find_named(void *context, const struct table *table)
+{
+    struct table **wanted = context;
+
+    if ((*wanted)->id != table->id)
+        return 0;
+    *wanted = table_copy(table);
+    return 1;
+}
+
+int service_alter_table(struct backend *backend, const struct table *table, struct err *err)
+{
+    struct service *service = service_of(backend);
+    struct table probe = {.id = table->id}, *now = &probe;
+    int r = service_tables(backend, find_named, &now, err);
+
+    if (r < 0)
+        return r;
+    if (now == &probe)
+        return err_set(err, ENOENT, "table %s is gone", table->name);
+    if (!now)
+        return -ENOMEM;
+    r = 0;
+    if (!text_equal(now->name, table->name))
+        r = err_set(err, EPERM, "table %s: the service cannot rename tables", now->name);
+    if (r == 0 && now->stream != table->stream)
+        r = alter_stream(service, table, err);
+    if (r == 0 && !text_equal(now->ttl_attribute, table->ttl_attribute)) {
+        if (now->ttl_attribute)
+            r = set_ttl(service, table, now->ttl_attribute, false, err);
+        if (r == 0 && table->ttl_attribute)
+            r = set_ttl(service, table, table->ttl_attribute, true, err);
+    }
+    table_free(now);
+    forget(service);
+    return r;
+}
