@@ -119,13 +119,13 @@ def version(name):
 
 
 def listening_port(pid):
-    """The TCP port of loopback that the process listens on; None: none."""
+    """The TCP port of loopback that the process listens on; None: none, or it has ended."""
     sockets = set()
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
                 sockets.add(os.readlink(f"/proc/{pid}/fd/{name}"))
-    with open(f"/proc/{pid}/net/tcp") as table:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/net/tcp") as table:
         for line in list(table)[1:]:
             fields = line.split()
             if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
@@ -163,7 +163,8 @@ class Engine:
             raise AssertionError(f"{self.name} does not start:\n{self.log()}")
         self.port = listening_port(self.process.pid)
         if not self.port:
-            raise AssertionError(f"{self.name} listens nowhere:\n{self.log()}")
+            what = "listens nowhere" if self.process.poll() is None else "does not start"
+            raise AssertionError(f"{self.name} {what}:\n{self.log()}")
         self.endpoint = f"http://127.0.0.1:{self.port}"
         reply = wire.call(self.endpoint, "ListTables", {}, seconds=START_SECONDS)
         if reply.status != 200:
