@@ -21,6 +21,7 @@
 #include "fs/session.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 #include <poll.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -140,9 +141,23 @@ static ssize_t wait_read(int fd, void *buf, size_t size, void *userdata)
     return len;
 }
 
+/* The first answer is that to INIT. libfuse 3.14 forgets to pass FUSE_CAP_PARALLEL_DIROPS on in it,
+ * and then the kernel asks for one name of a directory at a time, however many programs look. */
+static void complete_init(const struct iovec *parts, int count)
+{
+    static bool done;
+    if (done)
+        return;
+    done = true; /* before there are other requests */
+    struct fuse_init_out *answer = count > 1 ? parts[1].iov_base : NULL;
+    if (answer && parts[1].iov_len >= sizeof *answer)
+        answer->flags |= FUSE_PARALLEL_DIROPS;
+}
+
 static ssize_t wait_writev(int fd, struct iovec *parts, int count, void *userdata)
 {
     (void)userdata;
+    complete_init(parts, count);
     return writev(fd, parts, count);
 }
 
