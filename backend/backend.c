@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "backend/check.h"
+#include "backend/scan.h"
 #include "base/clock.h"
 
 struct timer {
@@ -82,18 +83,28 @@ static int describe_each(void *context, const struct table *table)
     return wanted->found ? 1 : -ENOMEM;
 }
 
-int backend_describe(struct backend *backend, struct span name, struct table **ret_table,
-                     struct err *err)
+static int find_table(struct backend *backend, struct span name, struct table **ret_table,
+                      struct err *err)
 {
     struct wanted_table wanted = {name, NULL};
-    int code = backend_tables(backend, describe_each, &wanted, err);
+    int code = backend->ops->tables(backend, describe_each, &wanted, err);
 
     if (code < 0)
         return code;
-    if (!wanted.found)
-        return err_set(err, ENOENT, "there is no table %.*s", (int)name.len, name.data);
     *ret_table = wanted.found;
-    return 0;
+    return wanted.found ? 0 : -ENOENT;
+}
+
+int backend_describe(struct backend *backend, struct span name, struct table **ret_table,
+                     struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = backend->ops->describe ? backend->ops->describe(backend, name, ret_table, err)
+                                      : find_table(backend, name, ret_table, err);
+
+    if (code == -ENOENT)
+        err_set(err, ENOENT, "there is no table %.*s", (int)name.len, name.data);
+    return timer_end(timer, code, err);
 }
 
 int backend_create_table(struct backend *backend, const struct table *table, struct err *err)
@@ -162,6 +173,53 @@ static int check_query(const struct table *table, const struct query *query, str
     if (code == 0 && query->has_to)
         code = check_part(sort->type, query->to, "upper bound", err);
     return code;
+}
+
+int backend_scan_open(struct backend *backend, const struct table *table,
+                      const struct scan_range *range, struct scan **ret_scan, struct err *err)
+{
+    int r = backend->ops->scan_open ? backend->ops->scan_open(backend, table, range, ret_scan, err)
+                                    : walk_scan_open(table, range, ret_scan);
+
+    if (r < 0)
+        return err_set(err, -r, "%s", err_text(NULL, r));
+    (*ret_scan)->backend = backend;
+    return 0;
+}
+
+/* What has failed stays so: a listing cannot go on behind a gap. */
+static int scan_result(struct scan *scan, int code, const struct err *own, struct err *err)
+{
+    if (code >= 0)
+        return code;
+    scan->code = code;
+    scan->err = *own;
+    return err_set(err, -code, "%s", err_text(own, code));
+}
+
+int backend_scan_next(struct scan *scan, size_t limit, record_fn each, void *context,
+                      struct err *err)
+{
+    const struct backend_ops *ops = scan->backend->ops;
+    struct err own = {""};
+
+    if (scan->code)
+        return err_set(err, -scan->code, "%s", err_text(&scan->err, scan->code));
+    if (scan->ended)
+        return 0;
+    if (!ops->scan_next) /* walks are counted by themselves */
+        return scan_result(scan, walk_scan_next(scan, limit, each, context, &own), &own, err);
+    struct timer timer = read_begin(scan->backend);
+    int r = ops->scan_next(scan, limit, each, context, &own);
+    return scan_result(scan, timer_end(timer, r, &own), &own, err);
+}
+
+void backend_scan_close(struct scan *scan)
+{
+    if (!scan)
+        return;
+    const struct backend_ops *ops = scan->backend->ops;
+    (ops->scan_close ? ops->scan_close : walk_scan_close)(scan);
 }
 
 int backend_query(struct backend *backend, const struct table *table, const struct query *query,

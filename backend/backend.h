@@ -162,6 +162,30 @@ struct walk {
     bool bodies;       /* records carry bodies */
 };
 
+/* Every item of a table, or of one partition, taken in portions (backend_scan). A backend that
+ * reads ahead embeds it in its own struct as the first member; for the others it is backed by
+ * walks. */
+struct backend;
+/* What the caller wants to know again of the moment before a record was asked for: it may have been
+ * read a while ahead, and have been overtaken. */
+struct scan_mark {
+    uint64_t stamp;
+    uint32_t ms;
+};
+struct scan_range {
+    struct span partition; /* data NULL: the whole table */
+    bool bodies;
+    struct scan_mark (*mark)(void *context); /* called from any thread, also during NEXT; or NULL */
+    void *mark_context;
+};
+struct scan {
+    struct backend *backend;
+    struct scan_mark mark; /* of the record that is being given */
+    bool ended;
+    int code;       /* negative once it has failed: it stays failed */
+    struct err err; /* why */
+};
+
 /* A query on the table's own keys or an index; parts canonical. */
 struct query {
     const struct index *index; /* NULL: the table */
@@ -180,13 +204,12 @@ struct partition_info {
 typedef int (*partition_fn)(void *context, const struct partition_info *info);
 typedef int (*table_fn)(void *context, const struct table *table);
 
-struct backend;
-
 enum backend_capability {
     BACKEND_KEEPS_BYTES = 1, /* bodies come back byte for byte */
     BACKEND_SCRATCH = 2,     /* scratch files of any name live in it */
     BACKEND_ORDERED = 4,     /* walks go in key order */
     BACKEND_LOG = 8,         /* backend_poll and backend_log tell of all changes */
+    BACKEND_SETTINGS = 16,   /* tables have tag keys where wanted, and streams cost nothing */
 };
 
 struct backend_ops {
@@ -194,6 +217,8 @@ struct backend_ops {
     unsigned capabilities;
     void (*close)(struct backend *backend);
     int (*tables)(struct backend *, table_fn each, void *context, struct err *);
+    /* NULL: looked for among all tables. */
+    int (*describe)(struct backend *, struct span name, struct table **ret_table, struct err *);
     int (*create_table)(struct backend *, const struct table *, struct err *);
     int (*drop_table)(struct backend *, const struct table *, bool force, struct err *);
     int (*alter_table)(struct backend *, const struct table *, struct err *);
@@ -201,6 +226,11 @@ struct backend_ops {
                struct buf *body, struct err *);
     int (*walk)(struct backend *, const struct table *, const struct walk *, record_fn, void *,
                 struct err *);
+    /* All three or none: then scans are walks. */
+    int (*scan_open)(struct backend *, const struct table *, const struct scan_range *,
+                     struct scan **ret_scan, struct err *);
+    int (*scan_next)(struct scan *, size_t limit, record_fn, void *, struct err *);
+    void (*scan_close)(struct scan *);
     int (*query)(struct backend *, const struct table *, const struct query *, record_fn, void *,
                  struct err *);
     int (*partitions)(struct backend *, const struct table *, struct span after, size_t limit,
@@ -261,6 +291,14 @@ int backend_get(struct backend *, const struct table *, struct key, struct item_
  * goes on behind the last key: nothing that stays is left out or repeated. */
 int backend_walk(struct backend *, const struct table *, const struct walk *, record_fn, void *,
                  struct err *);
+/* A scan that is under way: begins with OPEN, by which nothing is read yet, and ends with CLOSE at
+ * any time. NEXT gives LIMIT records at most, in key order where the backend is ordered; after the
+ * last ones `ended` is set. It may read on meanwhile, in threads of its own. One thread at a time
+ * uses a scan; the table's description is copied. */
+int backend_scan_open(struct backend *, const struct table *, const struct scan_range *,
+                      struct scan **ret_scan, struct err *);
+int backend_scan_next(struct scan *, size_t limit, record_fn, void *, struct err *);
+void backend_scan_close(struct scan *); /* accepts NULL */
 /* Items of one partition of the table or of an index, in sort order. */
 int backend_query(struct backend *, const struct table *, const struct query *, record_fn, void *,
                   struct err *);

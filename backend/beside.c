@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+#define TRIM_EVERY_S 3600
+
 /* --- The state database's tables --- */
 
 static bool is_like(const struct table *state, const struct table *table)
@@ -15,7 +17,7 @@ static bool is_like(const struct table *state, const struct table *table)
            key_attribute_equal(&state->sort, &table->sort);
 }
 
-/* A table for the times and scratch files of TABLE: same name and keys, nothing else. */
+/* A table for the scratch files of TABLE: same name and keys, nothing else. */
 static int make_state(struct beside *beside, const struct table *table, struct err *err)
 {
     struct table *state = table_copy(table);
@@ -89,6 +91,12 @@ int beside_state(struct beside *beside, const struct table *table, const struct 
 static int beside_tables(struct backend *backend, table_fn each, void *context, struct err *err)
 {
     return backend_tables(beside_of(backend)->items, each, context, err);
+}
+
+static int beside_describe(struct backend *backend, struct span name, struct table **ret_table,
+                           struct err *err)
+{
+    return backend_describe(beside_of(backend)->items, name, ret_table, err);
 }
 
 static int beside_create_table(struct backend *backend, const struct table *table, struct err *err)
@@ -211,7 +219,14 @@ static int beside_draft_read(struct backend *backend, uint64_t id, struct buf *b
 
 static int beside_maintain(struct backend *backend, int64_t *ret_next_ns, struct err *err)
 {
-    return backend_maintain(beside_of(backend)->state, ret_next_ns, err);
+    struct beside *beside = beside_of(backend);
+    int64_t now_ns = clock_steady_ns();
+
+    if (now_ns - beside->trimmed_ns > TRIM_EVERY_S * NS_PER_S) {
+        times_trim(beside->times);
+        beside->trimmed_ns = now_ns;
+    }
+    return backend_maintain(beside->state, ret_next_ns, err);
 }
 
 /* The service tells nothing of its room: that of the state database's disk. */
@@ -232,6 +247,7 @@ static void beside_close(struct backend *backend)
     }
     backend_close(beside->items);
     backend_close(beside->state);
+    times_close(beside->times);
     pthread_mutex_destroy(&beside->lock);
     free(beside);
 }
@@ -241,11 +257,15 @@ static const struct backend_ops beside_ops = {
     .capabilities = BACKEND_SCRATCH,
     .close = beside_close,
     .tables = beside_tables,
+    .describe = beside_describe,
     .create_table = beside_create_table,
     .drop_table = beside_drop_table,
     .alter_table = beside_alter_table,
     .get = beside_get,
     .walk = beside_walk,
+    .scan_open = beside_scan_open,
+    .scan_next = beside_scan_next,
+    .scan_close = beside_scan_close,
     .query = beside_query,
     .partitions = beside_partitions,
     .partition = beside_partition,
@@ -260,20 +280,22 @@ static const struct backend_ops beside_ops = {
     .statfs = beside_statfs,
 };
 
-int beside_new(struct backend *items, struct backend *state, struct backend **ret_backend,
-               struct err *err)
+int beside_new(struct backend *items, struct backend *state, struct times *times,
+               struct backend **ret_backend, struct err *err)
 {
     struct beside *beside = calloc(1, sizeof *beside);
 
     if (!beside) {
         backend_close(items);
         backend_close(state);
+        times_close(times);
         return err_set(err, ENOMEM, "no memory");
     }
     beside->backend.ops = &beside_ops;
     beside->backend.max_item_size = items->max_item_size;
     beside->items = items;
     beside->state = state;
+    beside->times = times;
     pthread_mutex_init(&beside->lock, NULL);
     *ret_backend = &beside->backend;
     return 0;

@@ -5,9 +5,9 @@
  * kept in an embedded store on this machine, the state database. It may be deleted without loss of
  * items: then times begin anew.
  *
- * Times. For each item that was seen, the state database has a row of the same key that holds the
- * item's version. As long as an item has that version its times are the row's; another version is a
- * change made elsewhere, and its time is when it was first seen.
+ * Times. For each item that was seen there is a row that holds the item's version (sqlite/times.h).
+ * As long as an item has that version its times are the row's; another version is a change made
+ * elsewhere, and its time is when it was first seen.
  *
  * A batch that touches both places is applied in an order in which a crash between loses nothing:
  * first what is kept (scratch files and drafts that are put), then the items, then what goes.
@@ -17,8 +17,10 @@
 
 #include "backend/backend.h"
 
-/* Takes both, also on failure. STATE keeps bytes and scratch. */
-int beside_new(struct backend *items, struct backend *state, struct backend **ret_backend,
-               struct err *err);
+struct times;
+
+/* Takes all three, also on failure. STATE keeps bytes and scratch. */
+int beside_new(struct backend *items, struct backend *state, struct times *times,
+               struct backend **ret_backend, struct err *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "backend/beside.h"
+#include "backend/sqlite/times.h"
 
 /* A table of the items' backend, and its like in the state database. */
 struct pair {
@@ -17,6 +18,8 @@ struct pair {
 struct beside {
     struct backend backend; /* first */
     struct backend *items, *state;
+    struct times *times;
+    int64_t trimmed_ns;   /* steady clock, of maintenance alone */
     pthread_mutex_t lock; /* guards all below; held while a pair is made */
     struct pair *pairs;   /* never taken away before the end */
 };
@@ -32,19 +35,16 @@ int beside_state(struct beside *, const struct table *table, const struct table 
 
 /* --- times (beside_times.c) --- */
 
-#define VERSION_TEXT 24
-/* The body of a row: the version that its times are of. */
-void version_body(uint64_t version, char ret_body[VERSION_TEXT]);
-/* The action that notes times: BODY from version_body, MTIME_NS the item's. */
-struct action time_action(const struct table *state, struct key key, const char *body,
-                          int64_t mtime_ns);
-/* Notes META's times for its version. What cannot be noted is noted when it is seen again. */
-void note_times(struct beside *, const struct table *state, struct key key,
-                const struct item_meta *meta);
+struct times_row times_row_of(const struct table *table, struct key key,
+                              const struct item_meta *meta);
 int beside_get(struct backend *, const struct table *, struct key, struct item_meta *ret_meta,
                struct buf *body, struct err *);
 int beside_walk(struct backend *, const struct table *, const struct walk *, record_fn, void *,
                 struct err *);
+int beside_scan_open(struct backend *, const struct table *, const struct scan_range *,
+                     struct scan **ret_scan, struct err *);
+int beside_scan_next(struct scan *, size_t limit, record_fn, void *, struct err *);
+void beside_scan_close(struct scan *);
 int beside_query(struct backend *, const struct table *, const struct query *, record_fn, void *,
                  struct err *);
 

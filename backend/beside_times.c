@@ -3,120 +3,63 @@
 #include "backend/beside_private.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#define NOTES_MAX 256 /* times that are written together */
+#define NOTES_MAX 1024 /* rows that are noted together */
 
-void version_body(uint64_t version, char ret_body[VERSION_TEXT])
+struct times_row times_row_of(const struct table *table, struct key key,
+                              const struct item_meta *meta)
 {
-    snprintf(ret_body, VERSION_TEXT, "\"%016" PRIx64 "\"", version);
+    return (struct times_row){times_id(table->id, key), meta->version, meta->mtime_ns,
+                              meta->ctime_ns};
 }
 
-/* Gives META the times that the state database has for that version. False: it has none. */
-static bool known_times(struct beside *beside, const struct table *state, struct key key,
-                        struct item_meta *meta)
+/* Gives META the times that are known, or those of now. ROW is for times_meet where that is true.
+ */
+static bool give_times(struct beside *beside, const struct table *table, struct key key,
+                       struct item_meta *meta, struct times_row *row)
 {
-    cleanup(buf_release) struct buf body;
-    struct item_meta noted;
-    char wanted[VERSION_TEXT];
-
-    buf_init(&body, 64);
-    version_body(meta->version, wanted);
-    if (backend_get(beside->state, state, key, &noted, &body, NULL) < 0 ||
-        !span_equal(buf_span(&body), span_text(wanted)))
-        return false;
-    meta->mtime_ns = noted.mtime_ns;
-    meta->ctime_ns = noted.ctime_ns;
-    return true;
-}
-
-struct action time_action(const struct table *state, struct key key, const char *body,
-                          int64_t mtime_ns)
-{
-    return (struct action){.kind = ACTION_PUT,
-                           .table = state,
-                           .key = key,
-                           .body = span_text(body),
-                           .mtime_ns = mtime_ns};
-}
-
-void note_times(struct beside *beside, const struct table *state, struct key key,
-                const struct item_meta *meta)
-{
-    char body[VERSION_TEXT];
-
-    version_body(meta->version, body);
-    struct action action = time_action(state, key, body, meta->mtime_ns);
-    (void)backend_write(beside->state, &action, 1, 0, NULL);
-}
-
-static void give_times(struct beside *beside, const struct table *state, struct key key,
-                       struct item_meta *meta)
-{
-    if (known_times(beside, state, key, meta))
-        return;
+    bool meet;
     meta->mtime_ns = meta->ctime_ns = clock_now_ns();
-    note_times(beside, state, key, meta);
+    *row = times_row_of(table, key, meta);
+    times_find(beside->times, row, &meet);
+    meta->mtime_ns = row->mtime_ns;
+    meta->ctime_ns = row->ctime_ns;
+    return meet;
 }
 
 int beside_get(struct backend *backend, const struct table *table, struct key key,
                struct item_meta *ret_meta, struct buf *body, struct err *err)
 {
     struct beside *beside = beside_of(backend);
-    const struct table *state;
-    int r = beside_state(beside, table, &state, err);
+    struct times_row row;
+    int r = backend_get(beside->items, table, key, ret_meta, body, err);
 
-    if (r == 0)
-        r = backend_get(beside->items, table, key, ret_meta, body, err);
-    if (r == 0)
-        give_times(beside, state, key, ret_meta);
+    if (r == 0 && give_times(beside, table, key, ret_meta, &row)) {
+        times_meet(beside->times, &row, 1);
+        ret_meta->mtime_ns = row.mtime_ns;
+        ret_meta->ctime_ns = row.ctime_ns;
+    }
     return r;
 }
 
-/* A walk or query under way: times that were not known are noted together. */
+/* A walk, query or scan under way: rows to be noted are noted together. */
 struct timing {
     struct beside *beside;
-    const struct table *state;
+    const struct table *table;
     record_fn each;
     void *context;
-    struct action notes[NOTES_MAX];
-    char bodies[NOTES_MAX][VERSION_TEXT];
-    size_t places[NOTES_MAX][4]; /* of each key's parts in `keys`: start, length */
-    struct buf keys;
+    struct times_row notes[NOTES_MAX];
     size_t count;
 };
 
 static void write_notes(struct timing *timing)
 {
-    for (size_t i = 0; i < timing->count; i++) {
-        const size_t *place = timing->places[i];
-        timing->notes[i].key = (struct key){span_of(timing->keys.data + place[0], place[1]),
-                                            span_of(timing->keys.data + place[2], place[3])};
-    }
-    if (timing->count && !buf_error(&timing->keys))
-        (void)backend_write(timing->beside->state, timing->notes, timing->count, 0, NULL);
+    times_meet(timing->beside->times, timing->notes, timing->count);
     timing->count = 0;
-    buf_clear(&timing->keys);
-}
-
-static void note_later(struct timing *timing, struct key key, const struct item_meta *meta)
-{
-    if (timing->count == NOTES_MAX)
-        write_notes(timing);
-    size_t at = timing->count++;
-    size_t *place = timing->places[at];
-    version_body(meta->version, timing->bodies[at]);
-    timing->notes[at] =
-        time_action(timing->state, (struct key){0}, timing->bodies[at], meta->mtime_ns);
-    place[0] = timing->keys.len, place[1] = key.partition.len;
-    buf_add_span(&timing->keys, key.partition);
-    place[2] = timing->keys.len, place[3] = key.sort.len;
-    buf_add_span(&timing->keys, key.sort);
 }
 
 static int time_record(void *context, const struct record *record)
@@ -124,35 +67,31 @@ static int time_record(void *context, const struct record *record)
     struct timing *timing = context;
     struct record timed = *record;
 
-    if (!known_times(timing->beside, timing->state, record->key, &timed.meta)) {
-        timed.meta.mtime_ns = timed.meta.ctime_ns = clock_now_ns();
-        note_later(timing, record->key, &timed.meta);
-    }
+    if (give_times(timing->beside, timing->table, record->key, &timed.meta,
+                   &timing->notes[timing->count]) &&
+        ++timing->count == NOTES_MAX)
+        write_notes(timing);
     return timing->each(timing->context, &timed);
 }
 
 static struct timing *timing_new(struct beside *beside, const struct table *table, record_fn each,
-                                 void *context, struct err *err)
+                                 void *context)
 {
     struct timing *timing = calloc(1, sizeof *timing);
 
     if (!timing)
         return NULL;
-    buf_init(&timing->keys, SIZE_MAX / 8);
     timing->beside = beside;
+    timing->table = table;
     timing->each = each;
     timing->context = context;
-    if (beside_state(beside, table, &timing->state, err) < 0) {
-        free(timing);
-        return NULL;
-    }
     return timing;
 }
 
 static void timing_end(struct timing *timing)
 {
-    write_notes(timing);
-    buf_release(&timing->keys);
+    if (timing)
+        write_notes(timing);
     free(timing);
 }
 
@@ -160,12 +99,75 @@ int beside_walk(struct backend *backend, const struct table *table, const struct
                 record_fn each, void *context, struct err *err)
 {
     struct beside *beside = beside_of(backend);
-    struct timing *timing = timing_new(beside, table, each, context, err);
+    struct timing *timing = timing_new(beside, table, each, context);
 
     if (!timing)
-        return err_set(err, EIO, "no state for table %s", table->name);
+        return -ENOMEM;
     int r = backend_walk(beside->items, table, walk, time_record, timing, err);
     timing_end(timing);
+    return r;
+}
+
+/* A scan of the items' backend, timed. */
+struct timed_scan {
+    struct scan scan; /* first */
+    struct scan *items;
+    struct table *table;
+    struct timing *timing;
+    record_fn each;
+    void *context;
+};
+
+static int pass_mark(void *context, const struct record *record)
+{
+    struct timed_scan *timed = context;
+
+    timed->scan.mark = timed->items->mark;
+    return timed->each(timed->context, record);
+}
+
+void beside_scan_close(struct scan *scan)
+{
+    struct timed_scan *timed = (struct timed_scan *)scan;
+
+    backend_scan_close(timed->items);
+    timing_end(timed->timing);
+    table_free(timed->table);
+    free(timed);
+}
+
+int beside_scan_open(struct backend *backend, const struct table *table,
+                     const struct scan_range *range, struct scan **ret_scan, struct err *err)
+{
+    struct beside *beside = beside_of(backend);
+    struct timed_scan *timed = calloc(1, sizeof *timed);
+    int r = -ENOMEM;
+
+    if (!timed)
+        return r;
+    timed->table = table_copy(table);
+    timed->timing = timing_new(beside, timed->table, pass_mark, timed);
+    if (timed->table && timed->timing)
+        r = backend_scan_open(beside->items, table, range, &timed->items, err);
+    if (r < 0) {
+        beside_scan_close(&timed->scan);
+        return r;
+    }
+    *ret_scan = &timed->scan;
+    return 0;
+}
+
+int beside_scan_next(struct scan *scan, size_t limit, record_fn each, void *context,
+                     struct err *err)
+{
+    struct timed_scan *timed = (struct timed_scan *)scan;
+
+    timed->each = each;
+    timed->context = context;
+    int r = backend_scan_next(timed->items, limit, time_record, timed->timing, err);
+    scan->ended = timed->items->ended;
+    if (r != 0 || scan->ended)
+        write_notes(timed->timing);
     return r;
 }
 
@@ -173,10 +175,10 @@ int beside_query(struct backend *backend, const struct table *table, const struc
                  record_fn each, void *context, struct err *err)
 {
     struct beside *beside = beside_of(backend);
-    struct timing *timing = timing_new(beside, table, each, context, err);
+    struct timing *timing = timing_new(beside, table, each, context);
 
     if (!timing)
-        return err_set(err, EIO, "no state for table %s", table->name);
+        return -ENOMEM;
     int r = backend_query(beside->items, table, query, time_record, timing, err);
     timing_end(timing);
     return r;

@@ -63,8 +63,7 @@ static bool is_item(const struct action *action)
 }
 
 /* A touch changes nothing but the row; the item must be there. */
-static int touch(struct beside *beside, const struct table *state, struct action *action,
-                 struct err *err)
+static int touch(struct beside *beside, struct action *action, struct err *err)
 {
     int r = backend_get(beside->items, action->table, action->key, &action->meta, NULL, err);
 
@@ -73,38 +72,26 @@ static int touch(struct beside *beside, const struct table *state, struct action
     action->meta.mtime_ns = action->mtime_ns ? action->mtime_ns : clock_now_ns();
     action->meta.ctime_ns = clock_now_ns();
     action->change = CHANGE_NONE;
-    note_times(beside, state, action->key, &action->meta);
     return 0;
 }
 
-/* What was written or deleted, as the rows have it from now on: one batch. */
+/* What was written, with its times from now on. Rows of what was deleted are left: an item that
+ * comes back as it was has its times again. */
 static int note_written(struct beside *beside, struct action *actions, size_t count,
                         struct err *err)
 {
-    cleanup_free struct action *notes = calloc(count + 1, sizeof *notes);
-    cleanup_free char(*bodies)[VERSION_TEXT] = calloc(count + 1, sizeof *bodies);
+    cleanup_free struct times_row *rows = calloc(count + 1, sizeof *rows);
     size_t noted = 0;
-    int r = notes && bodies ? 0 : -ENOMEM;
+    int r = rows ? 0 : -ENOMEM;
 
     for (size_t i = 0; r == 0 && i < count; i++) {
         struct action *action = &actions[i];
-        const struct table *state;
-        if (is_of_state(action))
-            continue;
-        r = beside_state(beside, action->table, &state, err);
-        if (r == 0 && action->kind == ACTION_TOUCH) {
-            r = touch(beside, state, action, err);
-        } else if (r == 0 && action->kind == ACTION_PUT) {
-            version_body(action->meta.version, bodies[noted]);
-            notes[noted] = time_action(state, action->key, bodies[noted], action->meta.mtime_ns);
-            noted++;
-        } else if (r == 0) {
-            notes[noted++] =
-                (struct action){.kind = ACTION_DELETE, .table = state, .key = action->key};
-        }
+        if (action->kind == ACTION_TOUCH)
+            r = touch(beside, action, err);
+        if (r == 0 && (action->kind == ACTION_TOUCH || action->kind == ACTION_PUT))
+            rows[noted++] = times_row_of(action->table, action->key, &action->meta);
     }
-    if (r == 0 && noted)
-        (void)backend_write(beside->state, notes, noted, 0, NULL);
+    times_set(beside->times, rows, noted);
     return r;
 }
 

@@ -10,6 +10,7 @@
 #include "backend/beside.h"
 #include "backend/dynamodb/dynamodb.h"
 #include "backend/sqlite/sqlite.h"
+#include "backend/sqlite/times.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 
@@ -80,6 +81,17 @@ struct backend *source_backend_for(struct source *source, struct span name)
     size_t place = configured_place(source, name);
 
     return source->backends[place < source->count ? place : 0];
+}
+
+struct table *source_new_table(struct source *source, struct span name)
+{
+    struct table *table = table_new_default(name);
+
+    if (table && !backend_can(source_backend_for(source, name), BACKEND_SETTINGS)) {
+        table->keys = KEYS_PLAIN;
+        table->stream = false;
+    }
+    return table;
 }
 
 static int describe(struct source *source, size_t place, struct span name,
@@ -226,24 +238,41 @@ static int make_directory(const char *directory, struct err *err)
     return 0;
 }
 
-/* The state database of a service: one for each endpoint, region and profile. */
-static int open_state(const struct config *config, const struct backend_config *settings,
-                      struct backend **ret_state, struct err *err)
+/* Where the state of a service is kept: one place for each endpoint, region and profile. */
+static int state_path(const struct config *config, const struct backend_config *settings,
+                      const char *suffix, char **ret_path)
 {
-    const struct sqlite_options options = {.create = true, .max_item_size = UINT64_C(1) << 28};
+    const char *const parts[] = {settings->endpoint, settings->region, settings->profile};
     cleanup(buf_release) struct buf text;
-    cleanup_free char *path = NULL;
     char hash[65];
-    int r = make_directory(config->state_dir, err);
 
     buf_init(&text, 65536);
-    const char *const parts[] = {settings->endpoint, settings->region, settings->profile};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         buf_addf(&text, "%s\n", parts[i] ? parts[i] : "");
     sha256_hex(buf_span(&text), hash);
-    if (r == 0 && asprintf(&path, "%s/dynamodb-%.16s.db", config->state_dir, hash) < 0)
-        r = -ENOMEM;
-    return r ? r : sqlite_open(path, &options, ret_state, err);
+    return asprintf(ret_path, "%s/dynamodb-%.16s%s", config->state_dir, hash, suffix) < 0 ? -ENOMEM
+                                                                                          : 0;
+}
+
+static int open_state(const struct config *config, const struct backend_config *settings,
+                      struct backend **ret_state, struct times **ret_times, struct err *err)
+{
+    const struct sqlite_options options = {.create = true, .max_item_size = UINT64_C(1) << 28};
+    cleanup_free char *path = NULL, *times_path = NULL;
+    int r = make_directory(config->state_dir, err);
+
+    if (r == 0)
+        r = state_path(config, settings, ".db", &path);
+    if (r == 0)
+        r = state_path(config, settings, "-times.db", &times_path);
+    if (r == 0)
+        r = sqlite_open(path, &options, ret_state, err);
+    if (r < 0)
+        return r;
+    r = times_open(times_path, 0, ret_times, err);
+    if (r < 0)
+        backend_close(*ret_state);
+    return r;
 }
 
 static int open_service(const struct config *config, const struct backend_config *settings,
@@ -254,21 +283,23 @@ static int open_service(const struct config *config, const struct backend_config
                                              .profile = settings->profile,
                                              .ca_file = settings->ca_file,
                                              .tables = settings->tables,
+                                             .segments = (unsigned)settings->segments,
                                              .read_only = config->read_only,
                                              .max_item_size = config->max_item_size};
     struct backend *items, *state;
+    struct times *times;
     struct err own = {""};
     int r = dynamodb_open(&options, &items, &own);
 
     if (r < 0)
         return err_set(err, -r, "dynamodb:%s: %s", settings->region ? settings->region : "",
                        err_text(&own, r));
-    r = open_state(config, settings, &state, err);
+    r = open_state(config, settings, &state, &times, err);
     if (r < 0) {
         backend_close(items);
         return r;
     }
-    return beside_new(items, state, ret_backend, err);
+    return beside_new(items, state, times, ret_backend, err);
 }
 
 static int open_backend(const struct config *config, const struct backend_config *settings,

@@ -31,6 +31,9 @@ int source_table(struct source *source, struct span name, struct backend **ret_b
                  struct table **ret_table, struct err *err);
 /* Where a new table of that name goes: its [table] section's backend, else the first. */
 struct backend *source_backend_for(struct source *source, struct span name);
+/* A table as mkdir makes it there, before its configuration: where the backend keeps such settings,
+ * with tag keys and a stream. To free; NULL when memory ran out. */
+struct table *source_new_table(struct source *source, struct span name);
 /* All tables, by name, configuration applied, each name once. */
 int source_tables(struct source *source, table_fn each, void *context, struct err *err);
 

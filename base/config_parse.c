@@ -225,15 +225,15 @@ static int check_type(struct parser *parser, const struct backend_config *backen
 {
     bool service = backend->type == BACKEND_TYPE_DYNAMODB;
     bool has_service = backend->region || backend->endpoint || backend->profile ||
-                       backend->ca_file || backend->tables;
+                       backend->ca_file || backend->tables || backend->segments;
 
     if (service && backend->path)
         return err_set(parser->err, EINVAL, "%s: backend %s: a service has no path", parser->path,
                        backend->name);
     if (!service && has_service)
         return err_set(parser->err, EINVAL,
-                       "%s: backend %s: region, endpoint, profile, ca_file and tables belong to "
-                       "type = dynamodb",
+                       "%s: backend %s: region, endpoint, profile, ca_file, tables and segments "
+                       "belong to type = dynamodb",
                        parser->path, backend->name);
     return 0;
 }

@@ -9,10 +9,12 @@
 #include "base/config_value.h"
 
 #define CACHE_SIZE_MOST (UINT64_C(1) << 40)
+#define SEGMENTS_MOST 64
 #define ITEM_SIZE_MOST (UINT64_C(512) << 20) /* a value in SQLite ends at 1e9 bytes */
 
 enum form {
-    FORM_SIZE,      /* uint64_t, LEAST to MOST */
+    FORM_SIZE,      /* uint64_t: bytes, LEAST to MOST */
+    FORM_COUNT,     /* uint64_t, LEAST to MOST */
     FORM_SECONDS,   /* double */
     FORM_ID,        /* uid_t, gid_t */
     FORM_MODE,      /* unsigned, octal */
@@ -70,6 +72,7 @@ static const struct setting settings[] = {
     {BACKEND(profile, FORM_TEXT)},
     {BACKEND(ca_file, FORM_PATH)},
     {BACKEND(tables, FORM_TEXT)},
+    {BACKEND(segments, FORM_COUNT), .least = 1, .most = SEGMENTS_MOST},
     {TABLE(backend, FORM_TEXT, backend)},
     {TABLE(keys, FORM_WORD, keys), HAS(table_config, has_keys), .words = keys_words},
     {TABLE(tag_rule, FORM_WORD_BOOL, strict_tags), HAS(table_config, has_strict_tags),
@@ -183,6 +186,7 @@ static int setting_put(const struct setting *setting, void *field, const char *t
 {
     switch (setting->form) {
     case FORM_SIZE: return config_value_size(text, setting->least, setting->most, field, err);
+    case FORM_COUNT: return config_value_count(text, setting->least, setting->most, field, err);
     case FORM_SECONDS: return config_value_seconds(text, field, err);
     case FORM_ID: return config_value_id(text, field, err);
     case FORM_MODE: return config_value_mode(text, field, err);

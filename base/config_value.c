@@ -62,6 +62,19 @@ int config_value_size(const char *text, uint64_t least, uint64_t most, uint64_t 
     return 0;
 }
 
+int config_value_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret_count,
+                       struct err *err)
+{
+    uint64_t value;
+    const char *rest;
+
+    if (!read_digits(text, 10, most, &value, &rest) || *rest || value < least || !text[0])
+        return err_set(err, EINVAL, "\"%s\" is no number from %llu to %llu", text,
+                       (unsigned long long)least, (unsigned long long)most);
+    *ret_count = value;
+    return 0;
+}
+
 int config_value_seconds(const char *text, double *ret_seconds, struct err *err)
 {
     size_t whole = strspn(text, DIGITS);

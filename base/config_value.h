@@ -13,6 +13,9 @@
 /* Bytes: digits and perhaps K, M or G (powers of 1024), from LEAST to MOST. */
 int config_value_size(const char *text, uint64_t least, uint64_t most, uint64_t *ret_bytes,
                       struct err *err);
+/* Digits alone. -EINVAL also where it is not from LEAST to MOST. */
+int config_value_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret_count,
+                       struct err *err);
 /* Seconds, "2" or "0.5", up to a year. */
 int config_value_seconds(const char *text, double *ret_seconds, struct err *err);
 /* A user's or group's number. */

@@ -279,14 +279,19 @@ void inode_detach(struct cache *cache, struct inode *inode, enum inode_state sta
     inode_check(inode);
 }
 
-void inode_told(struct inode *inode)
+uint32_t cache_ms(void)
 {
-    inode->since_ms = (uint32_t)now_ms();
+    return (uint32_t)now_ms();
+}
+
+void inode_told_at(struct inode *inode, uint32_t ms)
+{
+    inode->since_ms = ms;
 }
 
 uint32_t inode_told_ago(const struct inode *inode)
 {
-    return (uint32_t)now_ms() - inode->since_ms;
+    return cache_ms() - inode->since_ms;
 }
 
 int inode_move(struct cache *cache, struct inode *inode, struct inode *parent, enum inode_kind kind,

@@ -171,8 +171,10 @@ void inode_unref(struct cache *, struct inode *inode);
 void inode_forget(struct cache *, struct inode *inode, uint64_t lookups);
 /* Takes its name away; STATE is REMOVED or OUTDATED. Does nothing to one that has none. */
 void inode_detach(struct cache *, struct inode *inode, enum inode_state state);
-/* The backend has just told that INODE is as it is known; how many milliseconds ago it last did. */
-void inode_told(struct inode *inode);
+/* What the backend told of INODE was asked for at MS, as cache_ms has it; how many milliseconds ago
+ * that was. */
+void inode_told_at(struct inode *inode, uint32_t ms);
+uint32_t cache_ms(void);
 uint32_t inode_told_ago(const struct inode *inode);
 /* Gives an ATTACHED or detached inode another name (and kind); nothing may be attached there.
  * -ENOMEM leaves it as it was. */

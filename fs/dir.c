@@ -6,8 +6,8 @@
  * order, so the first come after the first page; what is created behind the place reached is not in
  * the listing.
  *
- * A page brings names, attributes and bodies together. When the listing has come to its end, the
- * bodies of what was listed are handed to the kernel's page cache (fill.c).
+ * A page brings names, attributes and bodies together. The bodies of what was listed are handed to
+ * the kernel's page cache (fill.c).
  *
  * While the kernel works on an answer (it makes an inode for each entry), the inodes for the next
  * one are made here, ahead of the request. What the answer says of them is taken when it is given.
@@ -23,12 +23,13 @@ static struct span entry_name(const struct listing *listing, size_t index)
     return span_of(listing->names.data + starts[index], end - starts[index] - 1);
 }
 
-#define LISTING_BUFS 8
+#define FRESH_MOST 1024 /* inodes that are handed over at a time */
+#define LISTING_BUFS 9
 static void listing_bufs(struct listing *listing, struct buf *ret_bufs[LISTING_BUFS])
 {
-    struct buf *bufs[LISTING_BUFS] = {&listing->names,      &listing->entries, &listing->details,
-                                      &listing->page,       &listing->after,   &listing->before,
-                                      &listing->fresh_from, &listing->fresh_to};
+    struct buf *bufs[LISTING_BUFS] = {&listing->names,      &listing->entries,  &listing->details,
+                                      &listing->page,       &listing->after,    &listing->before,
+                                      &listing->fresh_from, &listing->fresh_to, &listing->fresh};
     memcpy(ret_bufs, bufs, sizeof bufs);
 }
 
@@ -66,16 +67,32 @@ void listing_leave(struct listing *listing)
     pthread_mutex_unlock(&listing->lock);
 }
 
+/* Whether items can be walked through a second time for next to nothing. */
+static bool walks_again(const struct listing *listing)
+{
+    return backend_can(listing->dir->volume->backend, BACKEND_ORDERED);
+}
+
 /* The kernel knows what was listed so far: its pages may be filled. */
 static void fill_listed(struct listing *listing)
 {
-    bool again = listing->fresh_count && /* walking again costs next to nothing */
-                 backend_can(listing->dir->volume->backend, BACKEND_ORDERED);
-    if (!again)
+    if (!listing->fresh_count)
         return;
-    fill_add(listing->mount, listing->dir, buf_span(&listing->fresh_from),
-             buf_span(&listing->fresh_to), listing->mount->prefill_budget);
+    if (walks_again(listing))
+        fill_walk(listing->mount, listing->dir, buf_span(&listing->fresh_from),
+                  buf_span(&listing->fresh_to));
+    else
+        fill_cached(listing->mount, listing->dir, &listing->fresh);
     listing->fresh_count = 0;
+}
+
+static void drop_fresh(struct listing *listing)
+{
+    struct inode *const *inodes = (struct inode *const *)(const void *)listing->fresh.data;
+    scoped_lock(&listing->mount->cache->lock);
+    for (size_t i = 0; i < listing->fresh.len / sizeof(struct inode *); i++)
+        inode_unref(listing->mount->cache, inodes[i]);
+    buf_clear(&listing->fresh);
 }
 
 static void drop_ahead(struct listing *listing)
@@ -93,6 +110,8 @@ static void listing_release(struct mount *mount, struct listing *listing)
     struct buf *bufs[LISTING_BUFS];
     listing_bufs(listing, bufs);
     drop_ahead(listing);
+    drop_fresh(listing);
+    listing_end_scan(listing);
     for (size_t i = 0; i < LISTING_BUFS; i++)
         buf_release(bufs[i]);
     pthread_mutex_destroy(&listing->lock);
@@ -142,14 +161,14 @@ static struct inode *adopt_detail_locked(struct listing *listing, const struct d
         struct span body = span_of(listing->page.data + detail->body_at, detail->body_len);
         if (item_expired(detail->meta.ttl, clock_now_s()))
             return NULL;
-        return adopt_item_locked(mount, listing->dir, part, &detail->meta, body, listing->stamp);
+        return adopt_item_locked(mount, listing->dir, part, &detail->meta, body, detail->mark);
     }
     case DETAIL_PARTITION:
         return adopt_partition_locked(mount, listing->dir, part, detail->meta.mtime_ns);
     case DETAIL_SCRATCH: {
         struct scratch scratch = detail->scratch;
         scratch.name = part;
-        return adopt_scratch_locked(mount, listing->dir, &scratch, listing->stamp);
+        return adopt_scratch_locked(mount, listing->dir, &scratch, detail->mark.stamp);
     }
     case DETAIL_NONE: break;
     }
@@ -173,19 +192,28 @@ static struct inode *ahead_at(const struct listing *listing, size_t index)
     return inode && inode->state == INODE_ATTACHED && !inode_expired(inode) ? inode : NULL;
 }
 
-/* An entry was given out: one that the kernel had not heard of is to be filled. */
-static void note_given_locked(struct listing *listing, const struct inode *inode)
+/* An entry was given out that the kernel had not heard of. */
+static void note_fresh_locked(struct listing *listing, struct inode *inode)
+{
+    if (!walks_again(listing)) {
+        buf_add(&listing->fresh, &inode, sizeof(struct inode *));
+        if (!buf_error(&listing->fresh))
+            inode_ref(inode);
+    } else if (listing->fresh_count == 0) {
+        buf_clear(&listing->fresh_from);
+        buf_add_span(&listing->fresh_from, buf_span(&listing->before));
+    }
+    listing->fresh_count++;
+    buf_clear(&listing->fresh_to);
+    buf_add_span(&listing->fresh_to, inode_name(inode));
+}
+
+static void note_given_locked(struct listing *listing, struct inode *inode)
 {
     if (inode->kind != INODE_ITEM)
         return;
-    if (inode->lookups == 1 && !inode->filled) {
-        if (listing->fresh_count++ == 0) {
-            buf_clear(&listing->fresh_from);
-            buf_add_span(&listing->fresh_from, buf_span(&listing->before));
-        }
-        buf_clear(&listing->fresh_to);
-        buf_add_span(&listing->fresh_to, inode_name(inode));
-    }
+    if (inode->lookups == 1 && !inode->filled)
+        note_fresh_locked(listing, inode);
     buf_clear(&listing->before);
     buf_add_span(&listing->before, inode_name(inode));
 }
@@ -282,9 +310,11 @@ static bool emit_one(struct listing *listing, fuse_req_t req, size_t index, size
 int listing_read(struct listing *listing, fuse_req_t req, off_t offset, size_t size, bool plus,
                  struct buf *out, struct err *err)
 {
-    if (listing->stage == STAGE_END && (size_t)offset == entry_count(listing))
-        fill_listed(listing); /* before, it would only slow the listing down */
-    buf_resize(out, size);    /* the room; len counts what is used */
+    /* Before the end it would slow the listing down, unless that waits for a service. */
+    if ((listing->stage == STAGE_END && (size_t)offset == entry_count(listing)) ||
+        listing->fresh.len >= FRESH_MOST * sizeof(struct inode *))
+        fill_listed(listing);
+    buf_resize(out, size); /* the room; len counts what is used */
     if (buf_error(out))
         return -ENOMEM;
     out->len = 0;

@@ -38,7 +38,10 @@ static int fetch_item(void *context, const struct record *record)
     struct listing *listing = context;
     bool sorted = listing->dir->kind == INODE_PARTITION;
     struct span part = sorted ? record->key.sort : record->key.partition;
-    struct detail detail = {.kind = DETAIL_ITEM, .meta = record->meta, .part_len = part.len};
+    struct detail detail = {.kind = DETAIL_ITEM,
+                            .meta = record->meta,
+                            .part_len = part.len,
+                            .mark = listing->scan->mark};
     cleanup(buf_release) struct buf rendered;
     buf_init(&rendered, SIZE_MAX / 2);
     struct span shown;
@@ -49,8 +52,6 @@ static int fetch_item(void *context, const struct record *record)
     detail.part_at = keep_in_page(listing, part);
     detail.body_at = keep_in_page(listing, shown);
     detail.body_len = shown.len;
-    buf_clear(&listing->after);
-    buf_add_span(&listing->after, part);
     cleanup(buf_release) struct buf name;
     buf_init(&name, SIZE_MAX / 2);
     name_from_part(part_type(listing), part, KEY_ITEM_SUFFIX, &name);
@@ -77,7 +78,7 @@ static int fetch_partition(void *context, const struct partition_info *info)
 static int fetch_scratch(void *context, const struct scratch *scratch)
 {
     struct listing *listing = context;
-    struct detail detail = {.kind = DETAIL_SCRATCH, .scratch = *scratch};
+    struct detail detail = {.kind = DETAIL_SCRATCH, .scratch = *scratch, .mark = listing->mark};
     detail.part_len = scratch->name.len;
     detail.part_at = keep_in_page(listing, scratch->name);
     return add_entry(listing, scratch->name, &detail);
@@ -90,27 +91,44 @@ static int fetch_control(void *context, const char *name, bool directory)
     return add_entry(context, span_text(name), &none);
 }
 
-/* Items or partitions: a page. Ends the stage when it comes back short. */
-static int fetch_page(struct listing *listing, struct err *err)
+static struct scan_mark mark_now(void *context)
+{
+    struct mount *mount = context;
+    scoped_lock(&mount->cache->lock);
+    return mark_now_locked(mount);
+}
+
+static int fetch_items(struct listing *listing, struct err *err)
 {
     struct inode *dir = listing->dir;
-    struct backend *backend = dir->volume->backend;
-    const struct table *table = volume_table(dir->volume);
+    const struct scan_range range = {
+        .partition = dir->kind == INODE_PARTITION ? inode_name(dir) : span_of(NULL, 0),
+        .bodies = true,
+        .mark = mark_now,
+        .mark_context = listing->mount,
+    };
+    int code = 0;
+    if (!listing->scan)
+        code = backend_scan_open(dir->volume->backend, volume_table(dir->volume), &range,
+                                 &listing->scan, err);
+    if (code == 0)
+        code = backend_scan_next(listing->scan, PAGE_ENTRIES, fetch_item, listing, err);
+    if (code >= 0 && listing->scan->ended) {
+        listing_end_scan(listing);
+        listing->stage = STAGE_SCRATCH;
+    }
+    return code < 0 ? code : 0;
+}
+
+static int fetch_partitions(struct listing *listing, struct err *err)
+{
+    struct inode *dir = listing->dir;
     size_t before = entry_count(listing);
     cleanup(buf_release) struct buf after;
     buf_init(&after, SIZE_MAX / 2);
     buf_add_span(&after, buf_span(&listing->after));
-    int code;
-    if (dir_holds_items(dir)) {
-        struct walk walk = {.after = dir_key(dir, buf_span(&after)),
-                            .in_partition = dir->kind == INODE_PARTITION,
-                            .limit = PAGE_ENTRIES,
-                            .bodies = true};
-        code = backend_walk(backend, table, &walk, fetch_item, listing, err);
-    } else {
-        code = backend_partitions(backend, table, buf_span(&after), PAGE_ENTRIES, fetch_partition,
-                                  listing, err);
-    }
+    int code = backend_partitions(dir->volume->backend, volume_table(dir->volume), buf_span(&after),
+                                  PAGE_ENTRIES, fetch_partition, listing, err);
     if (code == 0 && entry_count(listing) - before < PAGE_ENTRIES)
         listing->stage = STAGE_SCRATCH;
     return code < 0 ? code : 0;
@@ -201,7 +219,8 @@ static int fetch_stage(struct listing *listing, struct err *err)
         return code;
     case STAGE_FIRST:
         if (dir->kind == INODE_TABLE || dir->kind == INODE_PARTITION)
-            return fetch_page(listing, err);
+            return dir_holds_items(dir) ? fetch_items(listing, err)
+                                        : fetch_partitions(listing, err);
         listing->stage = STAGE_END;
         if (dir->kind == INODE_ROOT)
             return fetch_tables(listing, err);
@@ -226,9 +245,7 @@ int fetch_until(struct listing *listing, size_t index, struct err *err)
         listing->page_first = entry_count(listing);
         buf_clear(&listing->details);
         buf_clear(&listing->page);
-        pthread_mutex_lock(&listing->mount->cache->lock);
-        listing->stamp = cache_stamp(listing->mount->cache);
-        pthread_mutex_unlock(&listing->mount->cache->lock);
+        listing->mark = mark_now(listing->mount);
         code = fetch_stage(listing, err);
     }
     return code;

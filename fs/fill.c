@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Handing the kernel what it will read. When a directory has been listed, the items that the kernel
- * has just heard of are walked through once more, and their bodies go into its page cache: the
- * first `grep -r` after `ls` then reads next to nothing from here. A thread of its own does it, so
- * that the listing does not wait, and nothing is kept in memory meanwhile but where to begin.
+ * Handing the kernel what it will read: the bodies of items that it has just heard of in a listing
+ * go into its page cache, and the first `grep -r` after `ls` reads next to nothing from here. A
+ * thread of its own does it, so that the listing does not wait.
+ *
+ * Where walking costs next to nothing, the items are walked through once more when the directory
+ * has been listed, and nothing is kept in memory meanwhile but where to begin. Elsewhere the bodies
+ * are taken out of the cache, while the listing goes on and they are still there.
  *
  * A body is handed over only for an inode that has its name and that version, and that nobody
  * writes. `storing` marks it, and an open for writing waits until it is over: so a store never puts
@@ -20,9 +23,11 @@
 #define BATCH 64
 #define BATCH_BYTES (1u << 20)
 
-/* Items of DIR behind AFTER, up to LAST. */
+/* Items of DIR behind AFTER, up to LAST; or INODES. */
 struct fill {
     struct inode *dir;  /* a reference */
+    struct buf inodes;  /* struct inode *[], with references */
+    size_t at;          /* the next of them */
     struct buf after;   /* key part; moves on */
     struct buf last;    /* key part */
     uint64_t bytes_max; /* of kernel pages that may still be filled */
@@ -48,6 +53,7 @@ struct batch {
     size_t seen, count;
     struct batch_item {
         size_t part_at, part_len, body_at, body_len; /* in bytes */
+        struct body *held;                           /* a reference: the body, instead */
         uint64_t version;
         struct inode *inode; /* a reference, marked as storing; NULL: not wanted */
     } items[BATCH];
@@ -99,32 +105,70 @@ static int read_batch(struct batch *batch)
     return backend_walk(fill->dir->volume->backend, batch->table, &walk, collect, batch, NULL);
 }
 
-static void choose_locked(struct mount *mount, struct batch *batch, struct batch_item *item)
+static bool is_wanted(const struct inode *inode)
 {
-    struct inode *inode =
-        inode_find(mount->cache, batch->fill->dir, CLASS_ITEM, part_of(batch, item));
-    if (!inode || inode->meta.version != item->version || inode->edit || inode->storing ||
-        inode->filled || inode->lookups == 0 || inode_expired(inode))
-        return;
+    return !inode->edit && !inode->storing && !inode->filled && inode->lookups > 0 &&
+           !inode_expired(inode);
+}
+
+static void choose_locked(struct batch_item *item, struct inode *inode)
+{
     item->inode = inode_ref(inode);
     inode->storing = true;
+}
+
+static void choose_walked(struct mount *mount, struct batch *batch)
+{
+    scoped_lock(&mount->cache->lock);
+    for (size_t i = 0; i < batch->count; i++) {
+        struct batch_item *item = &batch->items[i];
+        struct inode *inode =
+            inode_find(mount->cache, batch->fill->dir, CLASS_ITEM, part_of(batch, item));
+        if (inode && inode->meta.version == item->version && is_wanted(inode))
+            choose_locked(item, inode);
+    }
+}
+
+/* Those of the next inodes that have a name and a body in the cache. */
+static void choose_cached(struct mount *mount, struct batch *batch)
+{
+    struct fill *fill = batch->fill;
+    struct inode *const *inodes = (struct inode *const *)(const void *)fill->inodes.data;
+    size_t end = fill->inodes.len / sizeof(struct inode *);
+    scoped_lock(&mount->cache->lock);
+    for (; batch->seen < BATCH && fill->at < end; batch->seen++) {
+        struct inode *inode = inodes[fill->at++];
+        struct body *body =
+            inode->state == INODE_ATTACHED ? inode_use_body(mount->cache, inode) : NULL;
+        uint64_t cost = (inode->meta.size + 4095) & ~UINT64_C(4095);
+        if (!body || !is_wanted(inode) || inode->meta.size > FILL_SIZE_MAX ||
+            cost > fill->bytes_max)
+            continue;
+        fill->bytes_max -= cost;
+        struct batch_item *item = &batch->items[batch->count++];
+        *item = (struct batch_item){.held = body_ref(body)};
+        choose_locked(item, inode);
+    }
+    fill->ended = fill->at == end;
+}
+
+static void store_item(struct mount *mount, const struct batch *batch, struct batch_item *item)
+{
+    struct span bytes = item->held ? body_span(item->held)
+                                   : span_of(batch->bytes.data + item->body_at, item->body_len);
+    struct fuse_bufvec body = FUSE_BUFVEC_INIT(bytes.len);
+    body.buf[0].mem = (void *)(uintptr_t)bytes.data;
+    if (item->inode &&
+        fuse_lowlevel_notify_store(mount->session, item->inode->node, 0, &body, 0) == 0)
+        atomic_fetch_add_explicit(&mount->prefilled, 1, memory_order_relaxed);
+    body_unref(item->held);
 }
 
 static void store_batch(struct mount *mount, struct batch *batch)
 {
     struct cache *cache = mount->cache;
-    pthread_mutex_lock(&cache->lock);
     for (size_t i = 0; i < batch->count; i++)
-        choose_locked(mount, batch, &batch->items[i]);
-    pthread_mutex_unlock(&cache->lock);
-    for (size_t i = 0; i < batch->count; i++) {
-        struct batch_item *item = &batch->items[i];
-        struct fuse_bufvec body = FUSE_BUFVEC_INIT(item->body_len);
-        body.buf[0].mem = batch->bytes.data + item->body_at;
-        if (item->inode &&
-            fuse_lowlevel_notify_store(mount->session, item->inode->node, 0, &body, 0) == 0)
-            atomic_fetch_add_explicit(&mount->prefilled, 1, memory_order_relaxed);
-    }
+        store_item(mount, batch, &batch->items[i]);
     scoped_lock(&cache->lock);
     for (size_t i = 0; i < batch->count; i++) {
         struct inode *inode = batch->items[i].inode;
@@ -144,19 +188,30 @@ static bool fill_step(struct mount *mount, struct fill *fill)
                           .table = volume_table(fill->dir->volume),
                           .sorted = fill->dir->kind == INODE_PARTITION};
     buf_init(&batch.bytes, SIZE_MAX / 2);
-    int code = read_batch(&batch);
-    if (code >= 0 && !buf_error(&batch.bytes))
+    int code = 0;
+    if (fill->inodes.len)
+        choose_cached(mount, &batch);
+    else
+        code = read_batch(&batch);
+    if (code >= 0 && !buf_error(&batch.bytes)) {
+        if (!fill->inodes.len)
+            choose_walked(mount, &batch);
         store_batch(mount, &batch);
+    }
     buf_release(&batch.bytes);
     return code >= 0 && batch.seen && !fill->ended && fill->bytes_max >= 4096;
 }
 
 static void fill_free(struct mount *mount, struct fill *fill)
 {
+    struct inode *const *inodes = (struct inode *const *)(const void *)fill->inodes.data;
     buf_release(&fill->after);
     buf_release(&fill->last);
     scoped_lock(&mount->cache->lock);
+    for (size_t i = 0; i < fill->inodes.len / sizeof(struct inode *); i++)
+        inode_unref(mount->cache, inodes[i]);
     inode_unref(mount->cache, fill->dir);
+    buf_release(&fill->inodes);
     free(fill);
 }
 
@@ -193,21 +248,23 @@ static void *filler_main(void *context)
     return NULL;
 }
 
-void fill_add(struct mount *mount, struct inode *dir, struct span after, struct span last,
-              uint64_t bytes_max)
+static struct fill *fill_new(struct mount *mount, struct inode *dir, uint64_t bytes_max)
 {
-    struct filler *filler = mount->filler;
     struct fill *fill = calloc(1, sizeof *fill);
     if (!fill) /* the reader will ask for it */
-        return;
+        return NULL;
+    buf_init(&fill->inodes, SIZE_MAX / 2);
     buf_init(&fill->after, SIZE_MAX / 2);
     buf_init(&fill->last, SIZE_MAX / 2);
-    buf_add_span(&fill->after, after);
-    buf_add_span(&fill->last, last);
     fill->bytes_max = bytes_max;
-    pthread_mutex_lock(&mount->cache->lock);
+    scoped_lock(&mount->cache->lock);
     fill->dir = inode_ref(dir);
-    pthread_mutex_unlock(&mount->cache->lock);
+    return fill;
+}
+
+static void fill_queue(struct mount *mount, struct fill *fill)
+{
+    struct filler *filler = mount->filler;
     if (buf_error(&fill->after) || buf_error(&fill->last)) {
         fill_free(mount, fill);
         return;
@@ -216,6 +273,26 @@ void fill_add(struct mount *mount, struct inode *dir, struct span after, struct 
     *filler->end = fill;
     filler->end = &fill->next;
     pthread_cond_signal(&filler->wake);
+}
+
+void fill_walk(struct mount *mount, struct inode *dir, struct span after, struct span last)
+{
+    struct fill *fill = fill_new(mount, dir, mount->prefill_budget);
+    if (!fill)
+        return;
+    buf_add_span(&fill->after, after);
+    buf_add_span(&fill->last, last);
+    fill_queue(mount, fill);
+}
+
+void fill_cached(struct mount *mount, struct inode *dir, struct buf *inodes)
+{
+    struct fill *fill = fill_new(mount, dir, mount->prefill_budget);
+    if (!fill)
+        return;
+    fill->inodes = *inodes;
+    buf_init(inodes, SIZE_MAX / 2);
+    fill_queue(mount, fill);
 }
 
 int filler_start(struct mount *mount, struct err *err)

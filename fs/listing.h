@@ -15,6 +15,7 @@ struct detail {
     size_t body_at, body_len; /* in page */
     struct item_meta meta;
     struct scratch scratch;
+    struct scan_mark mark; /* items and scratch: before it was asked for */
 };
 
 #define AHEAD_ENTRIES 256 /* about what the kernel asks for at a time */
@@ -33,14 +34,16 @@ struct listing {
     size_t page_first;  /* index of the first entry that has a detail */
     struct buf details; /* struct detail[] */
     struct buf page;
-    struct buf after; /* key part that the next page starts behind */
-    uint64_t stamp;
+    struct scan *scan;                  /* of items, from the first page to the last */
+    struct buf after;                   /* partition that the next page starts behind */
+    struct scan_mark mark;              /* of the page, before it was asked for */
     size_t given;                       /* behind the last entry given out */
     struct inode *ahead[AHEAD_ENTRIES]; /* references, or NULL: entries from ahead_first on */
     size_t ahead_first, ahead_count;
     /* The items that the kernel first heard of here: their pages are filled at the end. */
     struct buf before;               /* key part of the last entry that was given out */
     struct buf fresh_from, fresh_to; /* key parts: behind this one, up to that */
+    struct buf fresh;                /* or the inodes themselves, struct inode *[], references */
     size_t fresh_count;
 };
 
@@ -51,5 +54,12 @@ static inline size_t entry_count(const struct listing *listing)
 
 /* Fetches pages until entry INDEX is there, or the end. (fetch.c) */
 int fetch_until(struct listing *listing, size_t index, struct err *err);
+
+/* Gives up the scan, if there is one. */
+static inline void listing_end_scan(struct listing *listing)
+{
+    backend_scan_close(listing->scan);
+    listing->scan = NULL;
+}
 
 #endif

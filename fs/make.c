@@ -21,7 +21,7 @@ static int make_table(struct mount *mount, struct span name, struct fuse_entry_p
     int code = table_check_name(name, err);
     if (code < 0)
         return code;
-    struct table *table = table_new_default(name);
+    struct table *table = source_new_table(mount->source, name);
     if (!table)
         return -ENOMEM;
     config_apply(mount->config, table);

@@ -233,7 +233,10 @@ int resolve_scratch(struct mount *, struct inode *dir, struct span name, struct 
 /* The ATTACHED inode of an item for what a backend just gave; made when absent. A stamp that moved
  * gives NULL, as does a lack of memory. */
 struct inode *adopt_item_locked(struct mount *, struct inode *dir, struct span part,
-                                const struct item_meta *meta, struct span body, uint64_t stamp);
+                                const struct item_meta *meta, struct span body,
+                                struct scan_mark mark);
+/* Of this moment: before something is asked for. */
+struct scan_mark mark_now_locked(const struct mount *mount);
 struct inode *adopt_scratch_locked(struct mount *, struct inode *dir, const struct scratch *scratch,
                                    uint64_t stamp);
 struct inode *adopt_partition_locked(struct mount *, struct inode *dir, struct span part,
@@ -419,9 +422,11 @@ void notify_pages_then_reply(struct mount *, fuse_req_t req, int code);
 
 int filler_start(struct mount *, struct err *);
 void filler_stop(struct mount *);
-/* Hands over the items of DIR behind the key part AFTER up to LAST, BYTES_MAX of pages at most. */
-void fill_add(struct mount *, struct inode *dir, struct span after, struct span last,
-              uint64_t bytes_max);
+/* Hands over the items of DIR behind the key part AFTER up to LAST, out of a walk. */
+void fill_walk(struct mount *, struct inode *dir, struct span after, struct span last);
+/* The same for INODES (struct inode *[], with references, all of it taken over), of what is cached.
+ */
+void fill_cached(struct mount *, struct inode *dir, struct buf *inodes);
 
 /* --- threads (follow.c) ---
  * The follower reads what others did out of the backends' logs, FOLLOW_MS after the last look. The

@@ -40,18 +40,26 @@ void save_applied_locked(struct mount *mount, struct inode *inode, const struct 
     expires_in_locked(inode->parent, meta->ttl);
 }
 
+struct scan_mark mark_now_locked(const struct mount *mount)
+{
+    return (struct scan_mark){cache_stamp(mount->cache), cache_ms()};
+}
+
 /* The inode that is there already. Where nothing tells of changes, one of another version than the
  * backend's is out of date, unless this mount is just writing it. */
 static struct inode *known_item_locked(struct mount *mount, struct inode *dir, struct span part,
-                                       uint64_t version)
+                                       uint64_t version, struct scan_mark mark)
 {
     struct inode *inode = inode_find(mount->cache, dir, CLASS_ITEM, part);
     if (!inode || backend_can(dir->volume->backend, BACKEND_LOG))
         return inode;
-    if (inode->meta.version == version || inode->edit) {
-        inode_told(inode);
+    bool same = inode->meta.version == version || inode->edit;
+    bool newer = inode_told_ago(inode) < cache_ms() - mark.ms || /* asked for later than that */
+                 cache_has_moved(mount->cache, dir, part, mark.stamp);
+    if (same && !newer)
+        inode_told_at(inode, mark.ms);
+    if (same || newer)
         return inode;
-    }
     supersede_locked(mount, dir, part);
     return NULL;
 }
@@ -64,18 +72,19 @@ static bool is_current(const struct mount *mount, const struct inode *inode)
 }
 
 struct inode *adopt_item_locked(struct mount *mount, struct inode *dir, struct span part,
-                                const struct item_meta *meta, struct span body, uint64_t stamp)
+                                const struct item_meta *meta, struct span body,
+                                struct scan_mark mark)
 {
-    struct inode *inode = known_item_locked(mount, dir, part, meta->version);
+    struct inode *inode = known_item_locked(mount, dir, part, meta->version, mark);
     if (inode)
         return inode;
-    if (cache_has_moved(mount->cache, dir, part, stamp) || grace_find_locked(mount, dir, part))
+    if (cache_has_moved(mount->cache, dir, part, mark.stamp) || grace_find_locked(mount, dir, part))
         return NULL;
     inode = inode_new(mount->cache, dir, INODE_ITEM, part, dir->volume);
     if (!inode)
         return NULL;
     meta_from_backend(&inode->meta, meta);
-    inode_told(inode);
+    inode_told_at(inode, mark.ms);
     expires_in_locked(dir, meta->ttl);
     struct body *bytes = body.data ? body_new(body) : NULL;
     if (bytes)
@@ -94,7 +103,7 @@ static bool absence_counts(const struct mount *mount, const struct inode *dir)
 enum found { FOUND, FOUND_NOTHING, FETCH };
 
 static enum found find_item_locked(struct mount *mount, struct inode *dir, struct span part,
-                                   struct inode **ret_inode, uint64_t *ret_stamp)
+                                   struct inode **ret_inode, struct scan_mark *ret_mark)
 {
     struct inode *inode = inode_find(mount->cache, dir, CLASS_ITEM, part);
     if (inode && inode_expired(inode) && !(inode->edit && inode->edit->dirty)) {
@@ -107,7 +116,7 @@ static enum found find_item_locked(struct mount *mount, struct inode *dir, struc
         *ret_inode = inode_ref(inode);
         return FOUND;
     }
-    *ret_stamp = cache_stamp(mount->cache);
+    *ret_mark = mark_now_locked(mount);
     if (inode)
         return FETCH;
     bool absent =
@@ -125,9 +134,9 @@ int resolve_item(struct mount *mount, struct inode *dir, struct span part, struc
     buf_init(&body, SIZE_MAX / 2);
     buf_init(&rendered, SIZE_MAX / 2);
     for (int tries = 0; tries < RESOLVE_TRIES; tries++) {
-        uint64_t stamp = 0;
+        struct scan_mark mark = {0};
         pthread_mutex_lock(lock);
-        enum found found = find_item_locked(mount, dir, part, ret_inode, &stamp);
+        enum found found = find_item_locked(mount, dir, part, ret_inode, &mark);
         pthread_mutex_unlock(lock);
         if (found != FETCH)
             return found == FOUND ? 0 : absent(err);
@@ -143,14 +152,14 @@ int resolve_item(struct mount *mount, struct inode *dir, struct span part, struc
             return code;
         scoped_lock(lock);
         if (code == -ENOENT) {
-            if (cache_has_moved(mount->cache, dir, part, stamp))
+            if (cache_has_moved(mount->cache, dir, part, mark.stamp))
                 continue;
             if (inode_find(mount->cache, dir, CLASS_ITEM, part))
                 supersede_locked(mount, dir, part);
-            cache_note_absent(mount->cache, dir, CLASS_ITEM, part, stamp);
+            cache_note_absent(mount->cache, dir, CLASS_ITEM, part, mark.stamp);
             return absent(err);
         }
-        struct inode *inode = adopt_item_locked(mount, dir, part, &meta, shown, stamp);
+        struct inode *inode = adopt_item_locked(mount, dir, part, &meta, shown, mark);
         if (inode) {
             *ret_inode = inode_ref(inode);
             return 0;

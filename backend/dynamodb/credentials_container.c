@@ -56,6 +56,8 @@ static bool host_of(const char *url, char *host, size_t size)
     if (begin[0] == '[') {
         begin++;
         len = strcspn(begin, "]");
+        if (begin[len] != ']' || (begin[len + 1] && !strchr(":/?#", begin[len + 1])))
+            return false;
     } else {
         len = strcspn(begin, ":/?#");
     }

@@ -6,6 +6,8 @@
 
 #include "backend/backend.h"
 
+#define DYNAMODB_SEGMENTS 4
+
 struct dynamodb_options {
     const char *region;   /* NULL: of the environment or the profile */
     const char *endpoint; /* URL; NULL: the region's own */
@@ -13,6 +15,7 @@ struct dynamodb_options {
     const char *ca_file;  /* NULL: the system's certificates */
     const char *tables;   /* those shown, separated by commas; NULL: all */
     bool read_only;
+    unsigned segments;      /* that a table is read in at once, at most; 0: DYNAMODB_SEGMENTS */
     uint64_t max_item_size; /* bytes of a body; the service has a limit of its own, 400 KB */
 };
 

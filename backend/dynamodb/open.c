@@ -7,15 +7,22 @@
 #include "backend/dynamodb/service.h"
 #include "base/cleanup.h"
 
-int service_call(struct service *service, const char *operation, const struct buf *body,
-                 struct outcome *ret_outcome, struct err *err)
+int service_call_until(struct service *service, const char *operation, const struct buf *body,
+                       const atomic_bool *cancelled, struct outcome *ret_outcome, struct err *err)
 {
-    const struct call call = {.operation = operation, .body = buf_span(body)};
+    const struct call call = {
+        .operation = operation, .body = buf_span(body), .cancelled = cancelled};
 
     outcome_init(ret_outcome);
     if (buf_error(body))
         return err_set(err, -buf_error(body), "%s: the request is too large", operation);
     return client_call(service->client, &call, ret_outcome, err);
+}
+
+int service_call(struct service *service, const char *operation, const struct buf *body,
+                 struct outcome *ret_outcome, struct err *err)
+{
+    return service_call_until(service, operation, body, NULL, ret_outcome, err);
 }
 
 int service_tell(struct service *service, const char *operation, const struct buf *body,
@@ -51,11 +58,15 @@ static const struct backend_ops service_ops = {
     .capabilities = 0,
     .close = service_close,
     .tables = service_tables,
+    .describe = service_describe,
     .create_table = service_create_table,
     .drop_table = service_drop_table,
     .alter_table = service_alter_table,
     .get = service_get,
     .walk = service_walk,
+    .scan_open = service_scan_open,
+    .scan_next = service_scan_next,
+    .scan_close = service_scan_close,
     .query = service_query,
     .partitions = service_partitions,
     .partition = service_partition,
@@ -68,6 +79,19 @@ static int skip_table(void *context, const struct table *table)
     (void)context;
     (void)table;
     return 0;
+}
+
+/* One request, or those about the tables that were chosen: whether address, credentials and names
+ * are right. */
+static int try_service(struct service *service, struct err *err)
+{
+    cleanup(buf_release) struct buf body;
+
+    if (service->only_tables)
+        return service_tables(&service->backend, skip_table, NULL, err);
+    buf_init(&body, 256);
+    buf_add_text(&body, "{\"Limit\":1}");
+    return service_tell(service, "ListTables", &body, err);
 }
 
 int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_backend,
@@ -85,6 +109,7 @@ int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_b
     service->backend.ops = &service_ops;
     service->backend.max_item_size = options->max_item_size;
     service->read_only = options->read_only;
+    service->segments = options->segments ? options->segments : DYNAMODB_SEGMENTS;
     pthread_mutex_init(&service->lock, NULL);
     if (options->tables)
         service->only_tables = strdup(options->tables);
@@ -93,7 +118,7 @@ int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_b
     if (r == 0)
         r = client_open(&client, &service->client, err);
     if (r == 0)
-        r = service_tables(&service->backend, skip_table, NULL, err);
+        r = try_service(service, err);
     if (r < 0) {
         service_close(&service->backend);
         return r;

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "backend/dynamodb/service.h"
+#include "backend/dynamodb/read.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -64,23 +64,10 @@ int service_get(struct backend *backend, const struct table *table, struct key k
 
 /* --- Pages --- */
 
-/* A walk or query under way. */
-struct reading {
-    struct service *service;
-    const struct table *table;
-    const char *operation; /* "Scan" or "Query" */
-    struct buf fixed;      /* the request's unchanging part, an open object */
-    struct buf after;      /* ExclusiveStartKey, typed; len 0: the beginning */
-    size_t limit, given;   /* limit 0: all */
-    bool bodies;
-    record_fn each;
-    void *context;
-    struct buf partition, sort, body;
-    struct err *err;
-};
-
-static void reading_init(struct reading *reading)
+void reading_init(struct reading *reading, struct service *service, const struct table *table,
+                  struct err *err)
 {
+    *reading = (struct reading){.service = service, .table = table, .err = err};
     buf_init(&reading->fixed, DYNAMODB_BODY_MAX);
     buf_init(&reading->after, DYNAMODB_BODY_MAX);
     buf_init(&reading->partition, KEY_PART_MAX);
@@ -88,7 +75,7 @@ static void reading_init(struct reading *reading)
     buf_init(&reading->body, DYNAMODB_BODY_MAX);
 }
 
-static void reading_release(struct reading *reading)
+void reading_release(struct reading *reading)
 {
     buf_release(&reading->fixed);
     buf_release(&reading->after);
@@ -120,8 +107,7 @@ static int give(void *context, struct span raw)
     return r ? r : reading->limit && reading->given >= reading->limit;
 }
 
-/* One page. 1 at the end. */
-static int read_page(struct reading *reading, bool *ret_last)
+int reading_page(struct reading *reading, bool *ret_last)
 {
     cleanup(outcome_release) struct outcome outcome;
     cleanup(buf_release) struct buf body;
@@ -137,7 +123,8 @@ static int read_page(struct reading *reading, bool *ret_last)
         request_raw(&body, "Limit", span_text(limit));
     }
     buf_add_char(&body, '}');
-    int r = service_call(reading->service, reading->operation, &body, &outcome, reading->err);
+    int r = service_call_until(reading->service, reading->operation, &body, reading->cancelled,
+                               &outcome, reading->err);
     if (r < 0)
         return r;
     if (reply_member(buf_span(&outcome.body), "Items", &part))
@@ -155,7 +142,7 @@ static int read_all(struct reading *reading)
     int r = buf_error(&reading->fixed);
 
     while (r == 0 && !last)
-        r = read_page(reading, &last);
+        r = reading_page(reading, &last);
     if (r > 0 && reading->limit && reading->given >= reading->limit)
         return 0;
     return r;
@@ -214,28 +201,33 @@ static void add_query(struct buf *out, const struct table *table, const struct q
         request_raw(out, "ScanIndexForward", span_text("false"));
 }
 
+const char *request_items(struct buf *out, const struct table *table, struct span partition)
+{
+    if (partition.data) {
+        const struct query all = {.partition = partition};
+        add_query(out, table, &all);
+        return "Query";
+    }
+    request_begin(out, table);
+    request_raw(out, "ConsistentRead", span_text("true"));
+    return "Scan";
+}
+
 int service_walk(struct backend *backend, const struct table *table, const struct walk *walk,
                  record_fn each, void *context, struct err *err)
 {
-    cleanup(reading_release) struct reading reading = {.service = service_of(backend),
-                                                       .table = table,
-                                                       .operation = "Scan",
-                                                       .limit = walk->limit,
-                                                       .bodies = walk->bodies,
-                                                       .each = each,
-                                                       .context = context,
-                                                       .err = err};
+    cleanup(reading_release) struct reading reading;
+    struct span after = walk->in_partition ? walk->after.sort : walk->after.partition;
+    struct span whole = span_of(NULL, 0);
 
-    reading_init(&reading);
-    if (walk->in_partition) {
-        const struct query all = {.partition = walk->after.partition};
-        reading.operation = "Query";
-        add_query(&reading.fixed, table, &all);
-    } else {
-        request_begin(&reading.fixed, table);
-        request_raw(&reading.fixed, "ConsistentRead", span_text("true"));
-    }
-    if (walk->in_partition ? walk->after.sort.len : walk->after.partition.len)
+    reading_init(&reading, service_of(backend), table, err);
+    reading.limit = walk->limit;
+    reading.bodies = walk->bodies;
+    reading.each = each;
+    reading.context = context;
+    reading.operation =
+        request_items(&reading.fixed, table, walk->in_partition ? walk->after.partition : whole);
+    if (after.len)
         key_to_typed(table, walk->after, &reading.after);
     return read_all(&reading);
 }
@@ -243,16 +235,14 @@ int service_walk(struct backend *backend, const struct table *table, const struc
 int service_query(struct backend *backend, const struct table *table, const struct query *query,
                   record_fn each, void *context, struct err *err)
 {
-    cleanup(reading_release) struct reading reading = {.service = service_of(backend),
-                                                       .table = table,
-                                                       .operation = "Query",
-                                                       .limit = query->limit,
-                                                       .bodies = true,
-                                                       .each = each,
-                                                       .context = context,
-                                                       .err = err};
+    cleanup(reading_release) struct reading reading;
 
-    reading_init(&reading);
+    reading_init(&reading, service_of(backend), table, err);
+    reading.operation = "Query";
+    reading.limit = query->limit;
+    reading.bodies = true;
+    reading.each = each;
+    reading.context = context;
     add_query(&reading.fixed, table, query);
     return read_all(&reading);
 }

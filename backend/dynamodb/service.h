@@ -7,17 +7,11 @@
 
 #include "backend/backend.h"
 #include "backend/dynamodb/client.h"
+#include "backend/dynamodb/known.h"
 #include "backend/dynamodb/reply.h"
 
 #define DYNAMODB_ITEM_MAX 409600 /* bytes of an item, names and values */
 #define DYNAMODB_BODY_MAX (16u << 20)
-#define TABLES_FRESH_MS 1000
-
-struct known_tables {
-    struct table **tables; /* by name */
-    size_t count;
-    int64_t read_ns; /* steady clock; 0: not yet */
-};
 
 struct part_list;
 
@@ -26,6 +20,7 @@ struct service {
     struct client *client;
     char *only_tables; /* separated by commas; NULL: all */
     bool read_only;
+    unsigned segments;    /* of a scan, at most */
     pthread_mutex_t lock; /* guards all below; taken alone, never held over a call */
     struct known_tables known;
     bool flat;                    /* the service cannot compare maps and lists */
@@ -40,6 +35,9 @@ static inline struct service *service_of(struct backend *backend)
 /* One call; NAME is for messages ("table users"). Release the outcome, also on failure. */
 int service_call(struct service *service, const char *operation, const struct buf *body,
                  struct outcome *ret_outcome, struct err *err);
+/* The same, given up with -EINTR soon after CANCELLED (may be NULL) has become true. */
+int service_call_until(struct service *service, const char *operation, const struct buf *body,
+                       const atomic_bool *cancelled, struct outcome *ret_outcome, struct err *err);
 /* The same without an answer that matters. */
 int service_tell(struct service *service, const char *operation, const struct buf *body,
                  struct err *err);
@@ -61,7 +59,9 @@ int service_tables(struct backend *, table_fn each, void *context, struct err *)
 int service_create_table(struct backend *, const struct table *, struct err *);
 int service_drop_table(struct backend *, const struct table *, bool force, struct err *);
 int service_alter_table(struct backend *, const struct table *, struct err *);
-void known_tables_release(struct known_tables *known);
+int service_describe(struct backend *, struct span name, struct table **ret_table, struct err *);
+/* What the service last counted, some hours ago; 0: it does not say. */
+uint64_t service_table_bytes(struct service *, const struct table *);
 
 /* --- items (item.c): what the service has, as this project's items --- */
 
@@ -83,6 +83,11 @@ int service_get_typed(struct service *, const struct table *, struct key, struct
                       struct err *);
 int service_walk(struct backend *, const struct table *, const struct walk *, record_fn, void *,
                  struct err *);
+/* Scans in parallel segments (scan.c). */
+int service_scan_open(struct backend *, const struct table *, const struct scan_range *,
+                      struct scan **ret_scan, struct err *);
+int service_scan_next(struct scan *, size_t limit, record_fn, void *, struct err *);
+void service_scan_close(struct scan *);
 int service_query(struct backend *, const struct table *, const struct query *, record_fn, void *,
                   struct err *);
 int service_partitions(struct backend *, const struct table *, struct span after, size_t limit,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service's tables. ListTables and a DescribeTable and DescribeTimeToLive for each make the
- * descriptions; they are kept for a moment (TABLES_FRESH_MS), since one command or mount asks for
- * them several times in a row.
+ * The service's tables. DescribeTable and DescribeTimeToLive make a description, ListTables says
+ * which there are. All that is kept for a while (known_tables), since one command or mount asks
+ * several times in a row, and an account may have many.
  *
  * What the service does not keep (tag keys, rendering) has the defaults of a table that was there
  * before: plain keys, keys shown; mount.conf says otherwise.
@@ -18,16 +18,8 @@
 #include "base/json.h"
 #include "base/text.h"
 
-#define ACTIVE_WAIT_MS 100
-#define ACTIVE_TRIES 600
-
-void known_tables_release(struct known_tables *known)
-{
-    for (size_t i = 0; i < known->count; i++)
-        table_free(known->tables[i]);
-    free(known->tables);
-    *known = (struct known_tables){0};
-}
+#define TABLE_FRESH_MS 1000   /* of a description that is asked for by name, and of the list */
+#define LISTED_FRESH_MS 60000 /* of one that is among all: whoever uses a table asks for it */
 
 /* --- One description --- */
 
@@ -119,8 +111,9 @@ static uint64_t table_number(struct span description, const struct table *table)
     return hash64(buf_span(&id), 0) & INT64_MAX;
 }
 
-static int read_description(struct span answer, struct table *table, struct err *err)
+static int read_description(struct span answer, struct known_table *known, struct err *err)
 {
+    struct table *table = known->table;
     struct span description, definitions, part;
 
     if (!reply_member(answer, "Table", &description) ||
@@ -140,6 +133,7 @@ static int read_description(struct span answer, struct table *table, struct err 
         (int64_t)llround(reply_number(description, "CreationDateTime") * 1000) * 1000000;
     table->changed_ns = table->created_ns;
     table->id = table_number(description, table);
+    known->bytes = (uint64_t)reply_number(description, "TableSizeBytes");
     table->stream = reply_path(description, "StreamSpecification.StreamEnabled", &part) &&
                     span_equal(part, span_text("true"));
     return 0;
@@ -180,26 +174,106 @@ static int read_ttl(struct service *service, struct table *table, struct err *er
     return table->ttl_attribute ? 0 : -ENOMEM;
 }
 
-static int describe(struct service *service, struct span name, struct table **ret_table,
+static int describe(struct service *service, struct span name, struct known_table *ret_known,
                     struct err *err)
 {
     cleanup(outcome_release) struct outcome outcome;
-    struct table *table = table_new(name);
+    struct known_table known = {.table = table_new(name), .read_ns = clock_steady_ns()};
 
     outcome_init(&outcome);
-    if (!table)
+    if (!known.table)
         return -ENOMEM;
-    int r = call_about(service, "DescribeTable", table, &outcome, err);
+    int r = call_about(service, "DescribeTable", known.table, &outcome, err);
     if (r == 0)
-        r = read_description(buf_span(&outcome.body), table, err);
+        r = read_description(buf_span(&outcome.body), &known, err);
     if (r == 0)
-        r = read_ttl(service, table, err);
+        r = read_ttl(service, known.table, err);
     if (r < 0) {
-        table_free(table);
+        table_free(known.table);
         return r;
     }
-    *ret_table = table;
+    *ret_known = known;
     return 0;
+}
+
+/* The names of a list with commas, each with a NUL behind it. */
+static void add_chosen(const char *list, struct buf *names)
+{
+    while (*list) {
+        list += strspn(list, ", ");
+        size_t len = strcspn(list, ", ");
+        if (len) {
+            buf_add(names, list, len);
+            buf_add_char(names, '\0');
+        }
+        list += len;
+    }
+}
+
+static bool is_shown(const struct service *service, struct span name)
+{
+    for (const char *list = service->only_tables; list && *list;) {
+        list += strspn(list, ", ");
+        size_t len = strcspn(list, ", ");
+        if (span_equal(span_of(list, len), name))
+            return true;
+        list += len;
+    }
+    return !service->only_tables;
+}
+
+static bool is_recent(int64_t read_ns, int64_t ms)
+{
+    return read_ns && clock_steady_ns() - read_ns < ms * (NS_PER_S / 1000);
+}
+
+static bool is_fresh(struct service *service, struct span name, int64_t ms)
+{
+    scoped_lock(&service->lock);
+    const struct known_table *known = known_tables_find(&service->known, name);
+    return known && is_recent(known->read_ns, ms);
+}
+
+static int copy_known(struct service *service, struct span name, struct table **ret_table)
+{
+    scoped_lock(&service->lock);
+    const struct known_table *known = known_tables_find(&service->known, name);
+    if (!known) /* dropped meanwhile */
+        return -ENOENT;
+    *ret_table = table_copy(known->table);
+    return *ret_table ? 0 : -ENOMEM;
+}
+
+/* One table, known anew or not there any more. */
+static int refresh(struct service *service, struct span name, struct err *err)
+{
+    struct known_table known;
+    int r = describe(service, name, &known, err);
+    scoped_lock(&service->lock);
+
+    if (r == -ENOENT)
+        known_tables_remove(&service->known, name);
+    return r < 0 ? r : known_tables_put(&service->known, &known);
+}
+
+int service_describe(struct backend *backend, struct span name, struct table **ret_table,
+                     struct err *err)
+{
+    struct service *service = service_of(backend);
+    int r = 0;
+
+    if (!is_shown(service, name))
+        return err_set(err, ENOENT, "there is no table %.*s", (int)name.len, name.data);
+    if (!is_fresh(service, name, TABLE_FRESH_MS))
+        r = refresh(service, name, err);
+    return r < 0 ? r : copy_known(service, name, ret_table);
+}
+
+uint64_t service_table_bytes(struct service *service, const struct table *table)
+{
+    scoped_lock(&service->lock);
+    const struct known_table *known = known_tables_find(&service->known, span_text(table->name));
+    return known && known->table->id == table->id ? known->bytes : 0;
 }
 
 /* --- All of them --- */
@@ -241,113 +315,82 @@ static int list_names(struct service *service, struct buf *names, struct err *er
     return r;
 }
 
-/* The names of a list with commas. */
-static void add_chosen(const char *list, struct buf *names)
+static int read_names(struct service *service, struct buf *names, struct err *err)
 {
-    while (*list) {
-        list += strspn(list, ", ");
-        size_t len = strcspn(list, ", ");
-        if (len) {
-            buf_add(names, list, len);
-            buf_add_char(names, '\0');
-        }
-        list += len;
-    }
+    if (!service->only_tables)
+        return list_names(service, names, err);
+    add_chosen(service->only_tables, names);
+    return 0;
 }
 
-static int compare_tables(const void *a, const void *b)
-{
-    return strcmp((*(struct table *const *)a)->name, (*(struct table *const *)b)->name);
-}
-
-static int add_known(struct service *service, struct span name, struct known_tables *known,
-                     struct err *err)
-{
-    struct table **tables = reallocarray(known->tables, known->count + 1, sizeof(struct table *));
-    if (!tables)
-        return -ENOMEM;
-    known->tables = tables;
-    int r = describe(service, name, &tables[known->count], err);
-    known->count += r == 0;
-    return r;
-}
-
-static int read_tables(struct service *service, struct known_tables *known, struct err *err)
+static int read_tables(struct service *service, struct err *err)
 {
     cleanup(buf_release) struct buf names;
-    int r = 0;
 
     buf_init(&names, 64u << 20);
-    if (service->only_tables)
-        add_chosen(service->only_tables, &names);
-    else
-        r = list_names(service, &names, err);
+    int64_t now_ns = clock_steady_ns();
+    int r = read_names(service, &names, err);
     for (size_t at = 0; r == 0 && at < names.len; at += strlen(names.data + at) + 1) {
-        r = add_known(service, span_text(names.data + at), known, err);
+        struct span name = span_text(names.data + at);
+        if (is_fresh(service, name, LISTED_FRESH_MS))
+            continue;
+        r = refresh(service, name, err);
         if (r == -ENOENT && !service->only_tables) { /* dropped just now */
             err_clear(err);
             r = 0;
         }
     }
-    if (known->count)
-        qsort(known->tables, known->count, sizeof(struct table *), compare_tables);
-    known->read_ns = clock_steady_ns();
-    return r;
-}
-
-/* Copies, so that nobody else's reading takes them away meanwhile. */
-static int copy_known(struct service *service, struct known_tables *ret_copy)
-{
-    struct known_tables copy = {0};
+    if (r < 0)
+        return r;
     scoped_lock(&service->lock);
-    const struct known_tables *known = &service->known;
-    int64_t age = clock_steady_ns() - known->read_ns;
-
-    if (known->read_ns == 0 || age > TABLES_FRESH_MS * (NS_PER_S / 1000))
-        return -EAGAIN;
-    copy.tables = calloc(known->count + 1, sizeof(struct table *));
-    while (copy.tables && copy.count < known->count) {
-        copy.tables[copy.count] = table_copy(known->tables[copy.count]);
-        if (!copy.tables[copy.count])
-            break;
-        copy.count++;
-    }
-    if (!copy.tables || copy.count < known->count) {
-        known_tables_release(&copy);
-        return -ENOMEM;
-    }
-    *ret_copy = copy;
+    known_tables_keep(&service->known, &names);
+    service->known.listed_ns = now_ns;
     return 0;
 }
 
-static int fresh_tables(struct service *service, struct known_tables *ret_tables, struct err *err)
+static void tables_free(struct table **tables, size_t count)
 {
-    struct known_tables known = {0};
-    int r = copy_known(service, ret_tables);
+    for (size_t i = 0; i < count; i++)
+        table_free(tables[i]);
+    free(tables);
+}
 
-    if (r != -EAGAIN)
-        return r;
-    r = read_tables(service, &known, err);
-    if (r < 0) {
-        known_tables_release(&known);
-        return r;
-    }
-    pthread_mutex_lock(&service->lock);
-    known_tables_release(&service->known);
-    service->known = known;
-    pthread_mutex_unlock(&service->lock);
-    return copy_known(service, ret_tables);
+/* Copies, so that nobody else's reading takes them away meanwhile. */
+static int copy_all(struct service *service, struct table ***ret_tables, size_t *ret_count)
+{
+    scoped_lock(&service->lock);
+    const struct known_tables *known = &service->known;
+    struct table **tables = calloc(known->count + 1, sizeof(struct table *));
+
+    for (size_t i = 0; tables && i < known->count; i++)
+        if (!(tables[i] = table_copy(known->tables[i].table))) {
+            tables_free(tables, i);
+            return -ENOMEM;
+        }
+    *ret_tables = tables;
+    *ret_count = known->count;
+    return tables ? 0 : -ENOMEM;
+}
+
+static bool is_listed(struct service *service)
+{
+    scoped_lock(&service->lock);
+    return is_recent(service->known.listed_ns, TABLE_FRESH_MS);
 }
 
 int service_tables(struct backend *backend, table_fn each, void *context, struct err *err)
 {
-    struct known_tables known;
-    int r = fresh_tables(service_of(backend), &known, err);
+    struct service *service = service_of(backend);
+    struct table **tables;
+    size_t count;
+    int r = is_listed(service) ? 0 : read_tables(service, err);
 
+    if (r == 0)
+        r = copy_all(service, &tables, &count);
     if (r < 0)
         return r;
-    for (size_t i = 0; r == 0 && i < known.count; i++)
-        r = each(context, known.tables[i]);
-    known_tables_release(&known);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = each(context, tables[i]);
+    tables_free(tables, count);
     return r;
 }

@@ -133,10 +133,11 @@ static int set_ttl(struct service *service, const struct table *table, const cha
     return service_tell(service, "UpdateTimeToLive", &body, err);
 }
 
-static void forget(struct service *service)
+static void forget(struct service *service, const struct table *table)
 {
     scoped_lock(&service->lock);
-    service->known.read_ns = 0;
+    known_tables_remove(&service->known, span_text(table->name));
+    service->known.listed_ns = 0;
 }
 
 int service_create_table(struct backend *backend, const struct table *table, struct err *err)
@@ -165,7 +166,7 @@ int service_create_table(struct backend *backend, const struct table *table, str
         else if (r < 0)
             err_set(err, -r, "%s", err_text(&own, r));
     }
-    forget(service);
+    forget(service, table);
     return r;
 }
 
@@ -195,7 +196,7 @@ int service_drop_table(struct backend *backend, const struct table *table, bool 
     r = service_tell(service, "DeleteTable", &body, err);
     if (r == 0)
         r = settle(service, table, true, err);
-    forget(service);
+    forget(service, table);
     return r;
 }
 
@@ -225,6 +226,8 @@ int service_alter_table(struct backend *backend, const struct table *table, stru
 {
     struct service *service = service_of(backend);
     struct table probe = {.id = table->id}, *now = &probe;
+
+    forget(service, table); /* what it is now must be known for certain */
     int r = service_tables(backend, find_named, &now, err);
 
     if (r < 0)
@@ -245,6 +248,6 @@ int service_alter_table(struct backend *backend, const struct table *table, stru
             r = set_ttl(service, table, table->ttl_attribute, true, err);
     }
     table_free(now);
-    forget(service);
+    forget(service, table);
     return r;
 }

@@ -17,7 +17,8 @@ static void store_close(struct backend *backend);
 
 static const struct backend_ops store_ops = {
     .kind = "sqlite",
-    .capabilities = BACKEND_KEEPS_BYTES | BACKEND_SCRATCH | BACKEND_ORDERED | BACKEND_LOG,
+    .capabilities =
+        BACKEND_KEEPS_BYTES | BACKEND_SCRATCH | BACKEND_ORDERED | BACKEND_LOG | BACKEND_SETTINGS,
     .close = store_close,
     .tables = store_tables,
     .create_table = store_create_table,

@@ -43,7 +43,7 @@ try:
     NO_JUDGE = ("" if tuple(map(int, botocore.__version__.split(".")[:2])) >= OLDEST
                 else f"botocore {botocore.__version__} is older than 1.37")
 except ImportError as error:
-    NO_JUDGE = str(error)
+    botocore, NO_JUDGE = None, str(error)
 
 # In everything that is secret, and so in nothing that is shown.
 MARK = "s3cr3t"

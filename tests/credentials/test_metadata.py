@@ -72,9 +72,13 @@ class Container(ChainTest):
                     "http://127.0.0.1@example.com/", "http://[::2]/", "http://169.254.170.2.x/",
                     "ftp://localhost/", "localhost", "http://", "http://exam\nple/",
                     "http://example.com\\@localhost/", "http://example.com?@localhost/",
-                    "http://example.com#@localhost/"):
+                    "http://example.com#@localhost/", "http://localhost:80@example.com/",
+                    "http://[::1]@example.com/", "http://[::1].example.com/", "http://[::1",
+                    "http://[::1/]/"):
             self.env["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = url
-            self.assertEqual("EINVAL", self.error()[0], url)
+            code, text = self.error()
+            self.assertEqual("EINVAL", code, url)
+            self.assertRegex(text, "^AWS_CONTAINER_CREDENTIALS_FULL_URI ")
         port = self.server.http.server_port
         for host in (f"localhost:{port}", f"LOCALHOST:{port}", f"127.0.0.1:{port}"):
             self.env["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = f"http://{host}/role"

@@ -3,9 +3,10 @@
 
 import json
 import os
+import subprocess
 import time
 
-from chain import MARK, ChainTest, process_keys, secret
+from chain import MARK, PROGRAM, ChainTest, process_keys, secret
 
 
 class Process(ChainTest):
@@ -157,8 +158,9 @@ class Process(ChainTest):
         self.command("read line && exit 9\nls -l /proc/self/fd >fds\nid -u >user\n"
                      f"grep -E 'Sig(Ign|Blk)' /proc/self/status >signals\necho '{process_keys('AKP')}'")
         with open(self.path("extra"), "w") as extra:
-            os.set_inheritable(extra.fileno(), True)
-            self.assertKeys("AKP", self.found()[1])
+            done = subprocess.run([PROGRAM, "open", "get"], env=self.env, cwd=self.dir,
+                                  pass_fds=[extra.fileno()], stdout=subprocess.PIPE, text=True)
+        self.assertKeys("AKP", self.read(done.stdout)[1])
         with open(self.path("fds")) as file:
             # Those of ls: three, and the directory that it reads.
             self.assertEqual(4, sum("->" in line for line in file))

@@ -117,6 +117,7 @@ class Source(RoleTest):
                      "AWS_ROLE_ARN": arn("WEB")}
         self.roles("source_profile = base", self.base())
         self.agree("profile default (role)", "ROLE")
+        self.assertEqual({arn("ROLE")}, {r.form["RoleArn"] for r in self.server.requests})
 
 
 class Named(RoleTest):

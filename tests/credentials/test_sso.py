@@ -164,12 +164,12 @@ class Renewal(SsoTest):
         self.assertEqual(1, self.server.count(*RENEW))
 
     def test_as_botocore(self):
-        path = self.renewable(time.time() + 600)
+        path = self.renewable(time.time() + 600, registered=4e9)
         self.found()
         ours = self.held(path)
         if NO_JUDGE:
             self.skipTest(NO_JUDGE)
-        self.renewable(time.time() + 600)
+        self.renewable(time.time() + 600, registered=4e9)
         self.judged()
         theirs = self.held(path)
         self.assertEqual(json.loads(self.server.requests[-2].body),

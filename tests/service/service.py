@@ -28,7 +28,7 @@ class ServiceTest(PlaceTest):
         cls.boto = cls.engine.client()
 
     def environment(self, **more):  # pylint: disable=arguments-differ
-        return PlaceTest.environment.__func__(type(self), **self.engine.environment(), **more)
+        return PlaceTest.environment.__func__(type(self), **{**self.engine.environment(), **more})
 
     def setUp(self):
         self.table = fresh_name()

@@ -42,9 +42,6 @@ class Faulty(ServiceTest):
                 proxy.heal()
                 mount.unmount()
 
-    def environment(self, **more):
-        return {**super().environment(), **more}
-
     def save(self, path, text):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:

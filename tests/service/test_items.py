@@ -32,6 +32,8 @@ class Items(ServiceTest):
         self.assertIn(self.table, json.loads(self.itemctl("tables").stdout)["TableNames"])
         told = json.loads(self.itemctl("describe", self.table).stdout)
         self.assertEqual(["by-status"], [index["IndexName"] for index in told["Indexes"]])
+        self.assertEqual((False, "plain"), (told["Stream"], told["Keys"]))
+        self.assertFalse(made.get("StreamSpecification", {}).get("StreamEnabled"))
         self.itemctl("create", self.table, "--key", "x", status=4)
         self.itemctl("drop", self.table)
         self.itemctl("describe", self.table, status=3)

@@ -159,8 +159,12 @@ static void bad_values(void)
     check_error("[backend a]\ntype = dynamodb\npath = x.db\n",
                 "m.conf: backend a: a service has no path");
     check_error("[backend a]\nregion = eu-west-1\n",
-                "m.conf: backend a: region, endpoint, profile, ca_file and tables belong to type = "
-                "dynamodb");
+                "m.conf: backend a: region, endpoint, profile, ca_file, tables and segments belong "
+                "to type = dynamodb");
+    check_error("[backend a]\ntype = dynamodb\nsegments = 65\n",
+                "m.conf:3: segments: \"65\" is no number from 1 to 64");
+    check_error("[backend a]\ntype = dynamodb\nsegments = 2x\n",
+                "m.conf:3: segments: \"2x\" is no number from 1 to 64");
     check_error("[backend a]\npath = \"a.db\"\n", "m.conf:2: path: \"a.db\" has a quote at an end; "
                                                   "values are written without quotes");
     check_error("[mount]\nstate_dir = s'\n", "m.conf:2: state_dir: s' has a quote at an end; "
@@ -219,7 +223,7 @@ static void example(void)
     for (; (name = config_key(known, &section)); known++)
         if (lines[known] != (strcmp(name, "type") == 0 ? 2 : 1)) /* two types of backend */
             check_fail("the example has %zu lines for %s in [%s]", lines[known], name, section);
-    check_int(known, 26);
+    check_int(known, 27);
     check(!buf_error(&text));
     config_free(parsed(text.data));
 }

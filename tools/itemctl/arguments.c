@@ -10,7 +10,7 @@ static const struct option_spec global_options[] = {
     {"-h", 0, true},  {"--version", 0, true}, {NULL, 0, false},
 };
 
-struct scan {
+struct word_scan {
     char **at; /* the next word; ended by NULL */
     struct arguments *arguments;
     struct err *err;
@@ -39,7 +39,7 @@ static void take_global(struct arguments *arguments, const struct given_option *
 }
 
 /* The values of OPTION: behind "=" in its own word (TEXT, or NULL), or the words that follow. */
-static int take_values(struct scan *scan, const struct option_spec *spec, const char *text,
+static int take_values(struct word_scan *scan, const struct option_spec *spec, const char *text,
                        struct given_option *option)
 {
     if (text && spec->values != 1)
@@ -58,7 +58,7 @@ static int take_values(struct scan *scan, const struct option_spec *spec, const 
     return 0;
 }
 
-static int take_option(struct scan *scan, const char *word)
+static int take_option(struct word_scan *scan, const char *word)
 {
     struct arguments *arguments = scan->arguments;
     size_t length = word[1] == '-' ? strcspn(word, "=") : strlen(word);
@@ -87,7 +87,8 @@ static int take_option(struct scan *scan, const char *word)
     return 0;
 }
 
-static int take_word(struct scan *scan, const struct command *const *commands, const char *word)
+static int take_word(struct word_scan *scan, const struct command *const *commands,
+                     const char *word)
 {
     struct arguments *arguments = scan->arguments;
 
@@ -123,7 +124,7 @@ int arguments_parse(int argc, char **argv, const struct command *const *commands
                     struct arguments *ret_arguments, struct err *err)
 {
     struct arguments *arguments = ret_arguments;
-    struct scan scan = {.at = argv + (argc > 0), .arguments = arguments, .err = err};
+    struct word_scan scan = {.at = argv + (argc > 0), .arguments = arguments, .err = err};
     bool options_end = false;
     int r = 0;
 

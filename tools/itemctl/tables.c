@@ -290,7 +290,7 @@ static int run_create(struct ctl *ctl)
 
     if (table_check_name(name, &reason) < 0)
         return ctl_usage(ctl, "%s", reason.text);
-    table = table_new_default(name);
+    table = source_new_table(ctl->source, name);
     if (!table)
         return -ENOMEM;
     r = shape_table(ctl, table);

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Scans of backends that have none of their own: walks, each behind the last key that was given. */
+#ifndef BACKEND_SCAN_H
+#define BACKEND_SCAN_H
+
+#include "backend/backend.h"
+
+int walk_scan_open(const struct table *, const struct scan_range *, struct scan **ret_scan);
+int walk_scan_next(struct scan *, size_t limit, record_fn, void *, struct err *);
+void walk_scan_close(struct scan *);
+
+#endif
