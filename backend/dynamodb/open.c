@@ -38,6 +38,7 @@ static void service_close(struct backend *backend)
     struct service *service = service_of(backend);
 
     client_close(service->client);
+    recent_free(service->recent);
     service_drop_partitions(service, service->partitions);
     known_tables_release(&service->known);
     pthread_mutex_destroy(&service->lock);
@@ -111,6 +112,9 @@ int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_b
     service->read_only = options->read_only;
     service->segments = options->segments ? options->segments : DYNAMODB_SEGMENTS;
     pthread_mutex_init(&service->lock, NULL);
+    service->recent = recent_new();
+    if (!service->recent)
+        r = -ENOMEM;
     if (options->tables)
         service->only_tables = strdup(options->tables);
     if (options->tables && !service->only_tables)

@@ -55,8 +55,13 @@ int service_get(struct backend *backend, const struct table *table, struct key k
     int r = service_get_typed(service_of(backend), table, key, &typed, err);
     if (r == 0)
         r = item_from_reply(table, buf_span(&typed), &partition, &sort, ret_meta, body, err);
-    if (r < 0 || !is_hidden(ret_meta))
+    if (r < 0)
         return r;
+    if (!is_hidden(ret_meta)) {
+        recent_put(service_of(backend)->recent, table->id, key, ret_meta->version,
+                   buf_span(&typed));
+        return 0;
+    }
     if (body)
         buf_resize(body, before);
     return err_set(err, ENOENT, "table %s has no such item", table->name);

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/dynamodb/client.h"
 #include "backend/dynamodb/known.h"
+#include "backend/dynamodb/recent.h"
 #include "backend/dynamodb/reply.h"
 
 #define DYNAMODB_ITEM_MAX 409600 /* bytes of an item, names and values */
@@ -18,6 +19,7 @@ struct part_list;
 struct service {
     struct backend backend; /* first */
     struct client *client;
+    struct recent *recent;
     char *only_tables; /* separated by commas; NULL: all */
     bool read_only;
     unsigned segments;    /* of a scan, at most */

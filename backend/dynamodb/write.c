@@ -92,11 +92,30 @@ static int plan_put(struct plan *plan, struct err *err)
     return r;
 }
 
-/* The state that a version names, read again: the hash tells whether it is that. */
+static bool recent_item(struct service *service, struct plan *plan)
+{
+    const struct action *action = plan->action;
+    cleanup(buf_release) struct buf typed;
+
+    buf_init(&typed, DYNAMODB_BODY_MAX);
+    if (!recent_find(service->recent, action->table->id, action->key, action->condition.version,
+                     &typed))
+        return false;
+    if (value_map_from_typed(buf_span(&typed), &plan->base, NULL) == 0 &&
+        value_canonical(&plan->base, NULL) == 0)
+        return true;
+    value_release(&plan->base);
+    plan->base = (struct value){0};
+    return false;
+}
+
+/* The state that a version names, read a moment ago or now: the hash tells whether it is that. */
 static int plan_base(struct service *service, struct plan *plan, struct err *err)
 {
     struct action *action = plan->action;
-    int r = read_item(service, action->table, action->key, &plan->base, err);
+    int r = recent_item(service, plan)
+                ? 0
+                : read_item(service, action->table, action->key, &plan->base, err);
 
     if (r == -ENOENT || (r == 0 && item_version(&plan->base) != action->condition.version)) {
         err_clear(err);

@@ -72,6 +72,21 @@ class Faulty(ServiceTest):
             self.assertEqual(0, again["GetItem"], again)
             self.assertEqual(300, len(os.listdir(out)))
 
+    def test_a_save_is_one_read_and_one_conditional_write(self):
+        self.put(id={"S": "a"}, v={"N": "1"})
+        self.put(id={"S": "b"}, v={"N": "1"})
+        with self.mounted("cache_ttl=600") as (proxy, directory):
+            os.stat(directory)
+            for work in (lambda: self.save(directory + "/a.json", '{"v": 2}'),
+                         lambda: self.save(directory + "/a.json", '{"v": 3}'),
+                         lambda: self.sh("sed -i 's/1/4/' b.json", cwd=directory)):
+                before = len(proxy.calls())
+                work()
+                self.assertEqual(["GetItem", "PutItem"],
+                                 [call.operation for call in proxy.calls()[before:]])
+                self.assertIn("ConditionExpression", proxy.calls()[-1].json)
+        self.assertEqual({"a": 3, "b": 4}, self.everything())
+
     def test_unreachable_is_not_absent(self):
         self.put(id={"S": "a"}, v={"N": "1"})
         with self.mounted("cache_ttl=0") as (proxy, directory):

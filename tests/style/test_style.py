@@ -23,7 +23,7 @@ OWNERS = [
     (re.compile(r"<sqlite3.*\.h>"), re.compile(r"^backend/sqlite/")),
     (re.compile(r"<openssl/"), re.compile(r"^base/text\.c$")),
     (re.compile(r"<ini\.h>"), re.compile(r"^base/config\w*\.c$")),
-    (re.compile(r"<curl/"), re.compile(r"^backend/dynamodb/http\.c$")),
+    (re.compile(r"<curl/"), re.compile(r"^(backend/dynamodb/http|tools/bench/service_floor)\.c$")),
     (re.compile(r"<(jansson|archive|glib)"), re.compile(r"^$")),
 ]
 LINES_WANTED, LINES_MAX = 500, 600
