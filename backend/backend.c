@@ -192,6 +192,8 @@ static int scan_result(struct scan *scan, int code, const struct err *own, struc
 {
     if (code >= 0)
         return code;
+    if (code == -EINTR) /* whoever was interrupted may come again */
+        return err_set(err, EINTR, "interrupted");
     scan->code = code;
     scan->err = *own;
     return err_set(err, -code, "%s", err_text(own, code));

@@ -39,6 +39,8 @@ int outcome(struct mount *mount, enum op_counter op, const struct inode *dir, co
             int code, const struct err *err)
 {
     mount_count(mount, op);
+    if (code == -EINTR) /* the caller's own wish */
+        return EINTR;
     if (code < 0 && code != -ENOENT && code != -EOPNOTSUPP && code != -ENODATA)
         atomic_fetch_add_explicit(&mount->op_errors, 1, memory_order_relaxed);
     if (code < 0 && code != -ENOENT && err && err->text[0])
@@ -108,10 +110,13 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     struct err err = {0};
     bool alias = false;
     struct fuse_entry_param entry = {0};
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, dir);
     int code = resolve(mount, dir, span_text(name), &inode, &alias, &err);
     if (code == 0 && inode->kind != INODE_ITEM && inode->kind != INODE_FILE &&
         inode->kind != INODE_LINK)
         code = attr_refresh_directory(mount, inode, &err);
+    interrupt_end(&interrupt);
     if (code == 0) {
         pthread_mutex_lock(&mount->cache->lock);
         entry_fill_locked(mount, inode, alias, &entry);
@@ -191,10 +196,13 @@ static void op_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
         return;
     struct err err = {0};
     int code = 0;
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, inode);
     if (inode->kind == INODE_ITEM || inode->kind == INODE_FILE || inode->kind == INODE_LINK)
         code = is_gone(mount, inode) ? -ESTALE : 0;
     else
         code = attr_refresh_directory(mount, inode, &err);
+    interrupt_end(&interrupt);
     reply_attr(req, mount, inode, outcome_of(mount, OP_GETATTR, inode, code, &err));
 }
 

@@ -22,6 +22,15 @@ int outcome(struct mount *, enum op_counter op, const struct inode *dir, const c
 int outcome_of(struct mount *, enum op_counter op, const struct inode *inode, int code,
                const struct err *);
 
+/* A request that only reads, and may wait for a service: given up when its caller is (interrupt.c).
+ * Ended before the reply. */
+struct interrupt {
+    fuse_req_t req; /* NULL: it cannot take long */
+    atomic_bool given_up;
+};
+void interrupt_begin(struct interrupt *, fuse_req_t req, const struct inode *inode);
+void interrupt_end(struct interrupt *);
+
 void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi);
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
                struct fuse_file_info *fi);

@@ -40,7 +40,10 @@ static void read_directory(fuse_req_t req, fuse_ino_t node, size_t size, off_t o
     buf_init(&out, SIZE_MAX / 2);
     struct listing *listing = (struct listing *)(uintptr_t)fi->fh;
     listing_take(listing);
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, dir);
     int code = listing_read(listing, req, offset, size, plus, &out, &err);
+    interrupt_end(&interrupt);
     int error = outcome_of(mount, OP_READDIR, dir, code, &err);
     inode_drop(mount, dir);
     if (error)

@@ -15,7 +15,10 @@ void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
     if (!inode)
         return;
     struct err err = {0};
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, inode);
     int code = fs_open(mount, req, inode, fi, &err);
+    interrupt_end(&interrupt);
     int error = outcome_of(mount, OP_OPEN, inode, code, &err);
     inode_drop(mount, inode);
     if (error)
@@ -84,6 +87,16 @@ static int read_control(struct mount *mount, const struct inode *inode, const st
     return code;
 }
 
+static int load_to_read(struct mount *mount, fuse_req_t req, struct inode *inode,
+                        struct body **ret_body, struct err *err)
+{
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, inode);
+    int code = inode_load(mount, inode, ret_body, err);
+    interrupt_end(&interrupt);
+    return code;
+}
+
 void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, struct fuse_file_info *fi)
 {
     struct mount *mount = mount_of(req);
@@ -98,7 +111,7 @@ void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, struct 
     if (inode->kind == INODE_CONTROL)
         code = read_control(mount, inode, handle_of(fi), offset, size, &copy, &err);
     else if (!read_edit(mount, inode, offset, size, &copy))
-        code = inode_load(mount, inode, &body, &err);
+        code = load_to_read(mount, req, inode, &body, &err);
     if (code == 0)
         code = buf_error(&copy);
     int error = outcome_of(mount, OP_READ, inode, code, &err);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "backend/dynamodb/read.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -34,7 +35,7 @@ int service_get_typed(struct service *service, const struct table *table, struct
     request_key(&body, "Key", table, key);
     request_raw(&body, "ConsistentRead", span_text("true"));
     buf_add_char(&body, '}');
-    int r = service_call(service, "GetItem", &body, &outcome, err);
+    int r = service_call_until(service, "GetItem", &body, cancel_flag(), &outcome, err);
     if (r < 0)
         return r;
     if (!reply_member(buf_span(&outcome.body), "Item", &item))
@@ -72,7 +73,8 @@ int service_get(struct backend *backend, const struct table *table, struct key k
 void reading_init(struct reading *reading, struct service *service, const struct table *table,
                   struct err *err)
 {
-    *reading = (struct reading){.service = service, .table = table, .err = err};
+    *reading = (struct reading){
+        .service = service, .table = table, .cancelled = cancel_flag(), .err = err};
     buf_init(&reading->fixed, DYNAMODB_BODY_MAX);
     buf_init(&reading->after, DYNAMODB_BODY_MAX);
     buf_init(&reading->partition, KEY_PART_MAX);

@@ -16,7 +16,7 @@ struct reading {
     struct buf after;      /* ExclusiveStartKey, typed; len 0: the beginning */
     size_t limit, given;   /* limit 0: all */
     bool bodies;
-    const atomic_bool *cancelled; /* NULL: never */
+    const atomic_bool *cancelled; /* the calling thread's (base/cancel.h), unless set otherwise */
     record_fn each;
     void *context;
     struct buf partition, sort, body;

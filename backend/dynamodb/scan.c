@@ -12,8 +12,11 @@
 #include <stdlib.h>
 
 #include "backend/dynamodb/read.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 
+#define LOOK_MS 100
 #define SEGMENT_BYTES (8 << 20) /* a table of that size is worth another segment */
 
 struct page_record {
@@ -190,14 +193,26 @@ static void *segment_main(void *argument)
 
 /* --- The reader --- */
 
+/* For a page, or so long that it is time to look whether somebody still waits for it. */
+static void wait_locked(struct parallel_scan *scan)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_MS * 1000000;
+    until.tv_sec += until.tv_nsec / NS_PER_S;
+    until.tv_nsec %= NS_PER_S;
+    pthread_cond_timedwait(&scan->filled, &scan->lock, &until);
+}
+
 /* The first page; NULL at the end, or where CODE says why not. */
 static struct page *wait_page(struct parallel_scan *scan, int *ret_code, struct err *err)
 {
     scoped_lock(&scan->lock);
-    while (!scan->first && scan->running > 0)
-        pthread_cond_wait(&scan->filled, &scan->lock);
-    *ret_code = 0;
-    if (!scan->first && scan->code)
+    while (!scan->first && scan->running > 0 && !is_cancelled())
+        wait_locked(scan);
+    *ret_code = scan->first || !is_cancelled() ? 0 : err_set(err, EINTR, "interrupted");
+    if (!scan->first && scan->code && *ret_code == 0)
         *ret_code = err_set(err, -scan->code, "%s", err_text(&scan->err, scan->code));
     return scan->first;
 }

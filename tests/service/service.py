@@ -5,16 +5,36 @@ client that says what is really there."""
 import json
 import os
 import sys
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "mounted"), os.path.join(HERE, "..", "engines")]
+sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("mounted", "engines", "faults")]
 
 from engines import fresh_name  # noqa: E402  pylint: disable=wrong-import-position
 from harness import ITEMCTL, PlaceTest, wait_for  # noqa: E402  pylint: disable=wrong-import-position
+from proxy import Proxy  # noqa: E402  pylint: disable=wrong-import-position
 
 SOURCE = "dynamodb:us-east-1"
 
-__all__ = ["MountedServiceTest", "ServiceTest", "wait_for"]
+__all__ = ["HoldingProxy", "MountedServiceTest", "Proxy", "ServiceTest", "wait_for"]
+
+
+class HoldingProxy(Proxy):
+    """Keeps back the answer to the next operation `hold`, which the engine has given, until
+    `release`."""
+
+    def __init__(self, endpoint):
+        super().__init__(endpoint)
+        self.hold = None
+        self.given, self.release = threading.Event(), threading.Event()
+
+    def pass_on(self, request, body=None):
+        answer = super().pass_on(request, body)
+        if request.operation == self.hold:
+            self.hold = None
+            self.given.set()
+            self.release.wait(60)
+        return answer
 
 
 class ServiceTest(PlaceTest):

@@ -8,14 +8,10 @@ import errno
 import json
 import os
 import random
-import sys
 import unittest
 
-from service import HERE, ServiceTest, SOURCE, wait_for
+from service import Proxy, ServiceTest, SOURCE, wait_for
 from engines import for_engine  # pylint: disable=wrong-import-order
-
-sys.path.insert(0, os.path.join(HERE, "..", "faults"))
-from proxy import Proxy  # noqa: E402  pylint: disable=wrong-import-position
 
 # Kinds of faults under which every call must still come through, and how often they strike.
 SURVIVED = {"throttle": 0.03, "throttle-503": 0.03, "error-500": 0.15, "error-503": 0.15,
@@ -150,8 +146,9 @@ class Faulty(ServiceTest):
                 except OSError as error:
                     self.assertIn(error.errno, (errno.EIO, errno.EBUSY, errno.ESTALE, errno.ENOENT,
                                                 errno.ETIMEDOUT, errno.EHOSTUNREACH))
-                    for touched in (name, other):
-                        unsure.setdefault(touched, set()).update({model.get(touched), step})
+                    for touched in (name, other):  # a rename may have moved the one to the other
+                        unsure.setdefault(touched, set()).update(
+                            {model.get(name), model.get(other), step})
             proxy.heal()
             found = self.everything()
             for name in set(model) | set(found):

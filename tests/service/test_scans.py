@@ -4,34 +4,13 @@
 import errno
 import json
 import os
-import sys
 import threading
 import unittest
 
-from service import HERE, ServiceTest
+from service import HoldingProxy, ServiceTest
 from engines import for_engine  # pylint: disable=wrong-import-order
 
-sys.path.insert(0, os.path.join(HERE, "..", "faults"))
-from proxy import Proxy  # noqa: E402  pylint: disable=wrong-import-position
-
 CONFIG = "[mount]\ncache_ttl = {ttl}\n[backend aws]\ntype = dynamodb\nregion = us-east-1\nsegments = 3\n"
-
-
-class HoldingProxy(Proxy):
-    """Keeps back the answer to the next Scan, which the engine has given, until `release`."""
-
-    def __init__(self, endpoint):
-        super().__init__(endpoint)
-        self.hold = False
-        self.given, self.release = threading.Event(), threading.Event()
-
-    def pass_on(self, request, body=None):
-        answer = super().pass_on(request, body)
-        if request.operation == "Scan" and self.hold:
-            self.hold = False
-            self.given.set()
-            self.release.wait(60)
-        return answer
 
 
 class Scans(ServiceTest):
@@ -109,7 +88,7 @@ class Scans(ServiceTest):
     def test_what_was_read_ahead_never_undoes_what_was_seen_since(self):
         self.fill(20, 100)
         self.mount_it()
-        self.proxy.hold = True
+        self.proxy.hold = "Scan"
         listed = []
         listing = threading.Thread(target=lambda: listed.extend(os.listdir(self.dir)))
         listing.start()

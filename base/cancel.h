@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether somebody still waits for what the calling thread does. Long waits that change nothing
+ * look at it and give up with -EINTR; what writes does not.
+ */
+#ifndef BASE_CANCEL_H
+#define BASE_CANCEL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The flag that says so, of the calling thread; NULL: nobody can call it off. Valid until the next
+ * call of cancel_set in the same thread. */
+const atomic_bool *cancel_flag(void);
+void cancel_set(const atomic_bool *flag);
+
+static inline bool is_cancelled(void)
+{
+    const atomic_bool *flag = cancel_flag();
+    return flag && atomic_load(flag);
+}
+
+#endif
