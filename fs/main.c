@@ -2,6 +2,7 @@
 /* itemfs: mounts a source. The command line, and going into the background. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,11 @@
 static const char usage_text[] =
     "usage: itemfs SOURCE MOUNTPOINT [-f] [-o OPT[,OPT...]]\n"
     "\n"
-    "  SOURCE  FILE.db (an embedded store, made if absent) | FILE.conf\n"
+    "  SOURCE  FILE.db (an embedded store, made if absent) | dynamodb:REGION[/TABLE] | FILE.conf\n"
     "  -f      stay in the foreground, log to standard error\n"
     "  -o ...  ro allow_other quiet uid= gid= umask= cache_size= cache_ttl= max_item_size=\n"
-    "          rename_grace= state_dir= log_level=, and FUSE's own options\n"
+    "          rename_grace= state_dir= log_level=; endpoint= profile= region= ca_file= of a\n"
+    "          service; and FUSE's own options\n"
     "  -V -h   version, help\n"
     "\n"
     "Unmount with: umount MOUNTPOINT, or fusermount3 -u MOUNTPOINT. Manual: itemfs(1).\n";
@@ -218,10 +220,15 @@ static int serve(struct arguments *arguments, struct config *config, const char 
     return code < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* Of the allocator: one for each worker would keep what it freed to itself, 20 MiB in a large
+ * listing. Small blocks come from each thread's own cache in any case. */
+#define ARENAS 2
+
 int main(int argc, char **argv)
 {
     const struct rlimit no_core = {0, 0}; /* item bodies stay out of core files */
     setrlimit(RLIMIT_CORE, &no_core);
+    mallopt(M_ARENA_MAX, ARENAS);
     log_open("itemfs", stderr, LOG_LEVEL_INFO);
     struct arguments arguments = {.fuse = FUSE_ARGS_INIT(0, NULL)};
     struct err err = {0};

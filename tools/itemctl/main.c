@@ -84,8 +84,9 @@ static void print_help(const struct command *command)
         return;
     }
     puts("usage: itemctl [-s SOURCE] [--json] COMMAND ...\n\n"
-         "SOURCE is a mount.conf or a store's file; else $ITEMFS_SOURCE, ./mount.conf or\n"
-         "/etc/itemfs/mount.conf. Output is for people on a terminal, else JSON.\n");
+         "SOURCE is a mount.conf, a store's file, or dynamodb:REGION[/TABLE]; else\n"
+         "$ITEMFS_SOURCE, ./mount.conf or /etc/itemfs/mount.conf. Output is\n"
+         "for people on a terminal, else JSON.\n");
     for (size_t i = 0; commands[i]; i++)
         printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     puts("\nitemctl COMMAND --help shows its arguments; itemctl(1) has the rest.");
