@@ -6,6 +6,7 @@
 
 #include "backend/dynamodb/service.h"
 #include "base/cleanup.h"
+#include "base/log.h"
 
 int service_call_until(struct service *service, const char *operation, const struct buf *body,
                        const atomic_bool *cancelled, struct outcome *ret_outcome, struct err *err)
@@ -75,21 +76,37 @@ static const struct backend_ops service_ops = {
     .sync = service_sync,
 };
 
-static int skip_table(void *context, const struct table *table)
+/* Of those that were chosen one must be there: else the names, the region or the account are wrong.
+ */
+static int try_chosen(struct service *service, struct err *err)
 {
-    (void)context;
-    (void)table;
-    return 0;
+    cleanup(buf_release) struct buf names;
+    size_t found = 0;
+
+    buf_init(&names, 1u << 20);
+    service_chosen(service, &names);
+    for (size_t at = 0; at < names.len; at += strlen(names.data + at) + 1) {
+        struct table *table;
+        struct err own = {""};
+        int r = service_describe(&service->backend, span_text(names.data + at), &table, &own);
+        if (r < 0 && r != -ENOENT)
+            return err_set(err, -r, "%s", err_text(&own, r));
+        if (r < 0)
+            log_warning("tables", "there is no table %s", names.data + at);
+        else
+            table_free(table);
+        found += r == 0;
+    }
+    return found ? 0 : err_set(err, ENOENT, "there is no table %s", service->only_tables);
 }
 
-/* One request, or those about the tables that were chosen: whether address, credentials and names
- * are right. */
+/* Whether address and credentials are right. */
 static int try_service(struct service *service, struct err *err)
 {
     cleanup(buf_release) struct buf body;
 
     if (service->only_tables)
-        return service_tables(&service->backend, skip_table, NULL, err);
+        return try_chosen(service, err);
     buf_init(&body, 256);
     buf_add_text(&body, "{\"Limit\":1}");
     return service_tell(service, "ListTables", &body, err);

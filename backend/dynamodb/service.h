@@ -57,6 +57,10 @@ void add_part(struct buf *out, enum value_type type, struct span part);
 
 /* --- tables (tables.c) --- */
 
+/* The names that were chosen, where some were (only_tables), each with a NUL behind it. */
+void service_chosen(const struct service *, struct buf *names);
+/* Whether a table of that name is, or would be, among those shown. */
+bool service_shows(const struct service *, struct span name);
 int service_tables(struct backend *, table_fn each, void *context, struct err *);
 int service_create_table(struct backend *, const struct table *, struct err *);
 int service_drop_table(struct backend *, const struct table *, bool force, struct err *);

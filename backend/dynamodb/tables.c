@@ -21,6 +21,37 @@
 #define TABLE_FRESH_MS 1000   /* of a description that is asked for by name, and of the list */
 #define LISTED_FRESH_MS 60000 /* of one that is among all: whoever uses a table asks for it */
 
+/* --- Those that are chosen --- */
+
+void service_chosen(const struct service *service, struct buf *names)
+{
+    const char *list = service->only_tables;
+
+    while (*list) {
+        list += strspn(list, ", ");
+        size_t len = strcspn(list, ", ");
+        if (len) {
+            buf_add(names, list, len);
+            buf_add_char(names, '\0');
+        }
+        list += len;
+    }
+}
+
+bool service_shows(const struct service *service, struct span name)
+{
+    cleanup(buf_release) struct buf names;
+
+    if (!service->only_tables)
+        return true;
+    buf_init(&names, 1u << 20);
+    service_chosen(service, &names);
+    for (size_t at = 0; at < names.len; at += strlen(names.data + at) + 1)
+        if (span_equal(span_text(names.data + at), name))
+            return true;
+    return false;
+}
+
 /* --- One description --- */
 
 struct schema_reading {
@@ -196,32 +227,6 @@ static int describe(struct service *service, struct span name, struct known_tabl
     return 0;
 }
 
-/* The names of a list with commas, each with a NUL behind it. */
-static void add_chosen(const char *list, struct buf *names)
-{
-    while (*list) {
-        list += strspn(list, ", ");
-        size_t len = strcspn(list, ", ");
-        if (len) {
-            buf_add(names, list, len);
-            buf_add_char(names, '\0');
-        }
-        list += len;
-    }
-}
-
-static bool is_shown(const struct service *service, struct span name)
-{
-    for (const char *list = service->only_tables; list && *list;) {
-        list += strspn(list, ", ");
-        size_t len = strcspn(list, ", ");
-        if (span_equal(span_of(list, len), name))
-            return true;
-        list += len;
-    }
-    return !service->only_tables;
-}
-
 static bool is_recent(int64_t read_ns, int64_t ms)
 {
     return read_ns && clock_steady_ns() - read_ns < ms * (NS_PER_S / 1000);
@@ -262,7 +267,7 @@ int service_describe(struct backend *backend, struct span name, struct table **r
     struct service *service = service_of(backend);
     int r = 0;
 
-    if (!is_shown(service, name))
+    if (!service_shows(service, name))
         return err_set(err, ENOENT, "there is no table %.*s", (int)name.len, name.data);
     if (!is_fresh(service, name, TABLE_FRESH_MS))
         r = refresh(service, name, err);
@@ -319,23 +324,25 @@ static int read_names(struct service *service, struct buf *names, struct err *er
 {
     if (!service->only_tables)
         return list_names(service, names, err);
-    add_chosen(service->only_tables, names);
+    service_chosen(service, names);
     return 0;
 }
 
 static int read_tables(struct service *service, struct err *err)
 {
     cleanup(buf_release) struct buf names;
+    /* Where the list is given, only the descriptions tell whether a table is still there. */
+    int64_t fresh_ms = service->only_tables ? TABLE_FRESH_MS : LISTED_FRESH_MS;
 
     buf_init(&names, 64u << 20);
     int64_t now_ns = clock_steady_ns();
     int r = read_names(service, &names, err);
     for (size_t at = 0; r == 0 && at < names.len; at += strlen(names.data + at) + 1) {
         struct span name = span_text(names.data + at);
-        if (is_fresh(service, name, LISTED_FRESH_MS))
+        if (is_fresh(service, name, fresh_ms))
             continue;
         r = refresh(service, name, err);
-        if (r == -ENOENT && !service->only_tables) { /* dropped just now */
+        if (r == -ENOENT) { /* dropped just now, or chosen and not made yet */
             err_clear(err);
             r = 0;
         }

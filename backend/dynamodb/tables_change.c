@@ -145,6 +145,9 @@ int service_create_table(struct backend *backend, const struct table *table, str
     struct service *service = service_of(backend);
     cleanup(buf_release) struct buf body;
 
+    if (!service_shows(service, span_text(table->name)))
+        return err_set(err, EPERM, "table %s is not among those that were chosen: %s", table->name,
+                       service->only_tables);
     buf_init(&body, 1 << 20);
     request_begin(&body, table);
     add_definitions(&body, table);

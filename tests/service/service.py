@@ -16,7 +16,8 @@ from proxy import Proxy  # noqa: E402  pylint: disable=wrong-import-position
 
 SOURCE = "dynamodb:us-east-1"
 
-__all__ = ["HoldingProxy", "MountedServiceTest", "Proxy", "ServiceTest", "wait_for"]
+__all__ = ["HoldingProxy", "ITEMCTL", "MountedServiceTest", "Proxy", "SOURCE", "ServiceTest",
+           "wait_for"]
 
 
 class HoldingProxy(Proxy):

@@ -5,7 +5,7 @@ import json
 import os
 import unittest
 
-from service import ServiceTest
+from service import ITEMCTL, SOURCE, ServiceTest
 from engines import each_engine  # pylint: disable=wrong-import-order
 
 # Everything that JSON tools lose: 38 digits, sets, nested binary, empties, odd names.
@@ -147,6 +147,16 @@ class Items(ServiceTest):
                          (backend["Kind"], backend["Region"], backend["DraftCount"]))
         self.assertIn({"TableName": self.table}, backend["Tables"])
         self.assertNotIn("LogPosition", backend)
+
+    def test_chosen_tables(self):
+        self.make()
+        chosen = f"{SOURCE}/{self.table}"
+        run = lambda source, *words, status=0: self.run_tool([ITEMCTL, "-s", source, *words], status)
+        self.assertEqual([self.table], json.loads(run(chosen, "tables").stdout)["TableNames"])
+        self.assertIn("there is no table none", run(f"{SOURCE}/none", "tables", status=1).stderr)
+        failed = run(chosen, "create", "another", status=1)
+        self.assertIn(f"another is not among those that were chosen: {self.table}", failed.stderr)
+        self.assertNotIn("another", self.boto.list_tables()["TableNames"])
 
     def test_what_needs_a_change_log(self):
         self.make(StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"})
