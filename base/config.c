@@ -244,11 +244,13 @@ int config_from_source(const char *source, struct config **ret_config, struct er
 
 /* ---- use ---- */
 
-/* "endpoint", "profile", ... as an option: for each service of the configuration. */
+/* "endpoint", "profile", ... as an option: for each service of the configuration; a budget is one
+ * for each then. */
 static int service_option(struct config *config, const char *name, const char *value,
                           struct err *err)
 {
-    static const char *const known[] = {"endpoint", "profile", "region", "ca_file", NULL};
+    static const char *const known[] = {"endpoint",   "profile",     "region", "ca_file",
+                                        "read_units", "write_units", NULL};
     cleanup_free char *here = getcwd(NULL, 0);
     size_t at = 0, services = 0;
     int r = 0;

@@ -7,8 +7,10 @@
  *   [mount]          cache_size, cache_ttl, state_dir, uid, gid, umask, allow_other, read_only,
  *                    quiet, max_item_size, rename_grace, log_level
  *   [backend NAME]   type = sqlite, path = FILE (relative to the configuration file; NAME.db);
- *                    type = dynamodb, region, endpoint, profile, ca_file, tables, segments
- *   [table NAME]     backend, keys, tag_rule, show_keys, format, ttl, stream
+ *                    type = dynamodb, region, endpoint, profile, ca_file, tables, segments,
+ *                    read_units, write_units
+ *   [table NAME]     backend, keys, tag_rule, show_keys, format, ttl, stream,
+ *                    and where it is in a service read_units, write_units
  *
  * A file without [backend] sections has one backend, "store", in items.db beside the file.
  */
@@ -34,9 +36,10 @@ struct backend_config {
     char *region;
     char *endpoint; /* URL */
     char *profile;
-    char *ca_file;     /* absolute; certificates that the endpoint's may come from */
-    char *tables;      /* names that are shown, separated by commas; NULL: all */
-    uint64_t segments; /* that a table is read in at once, at most; 0: not set */
+    char *ca_file;                  /* absolute; certificates that the endpoint's may come from */
+    char *tables;                   /* names that are shown, separated by commas; NULL: all */
+    uint64_t segments;              /* that a table is read in at once, at most; 0: not set */
+    double read_units, write_units; /* a second, that all tables together may consume; 0: any */
 };
 
 /* Settings of a table; `has_*` says whether the configuration set it. */
@@ -50,6 +53,7 @@ struct table_config {
     enum body_format format;
     char *ttl; /* attribute; NULL with has_ttl: none */
     bool stream;
+    double read_units, write_units; /* a second, that it may consume; 0: any */
 };
 
 struct config {

@@ -238,6 +238,31 @@ static int check_type(struct parser *parser, const struct backend_config *backen
     return 0;
 }
 
+static const char budget_place[] = "read_units and write_units belong to type = dynamodb";
+
+static int check_budget(struct parser *parser, const struct backend_config *backend)
+{
+    if (backend->type == BACKEND_TYPE_DYNAMODB || !(backend->read_units + backend->write_units > 0))
+        return 0;
+    return err_set(parser->err, EINVAL, "%s: backend %s: %s", parser->path, backend->name,
+                   budget_place);
+}
+
+/* A table that names no backend may be in any. */
+static int check_table_budget(struct parser *parser, const struct table_config *table)
+{
+    const struct config *config = parser->config;
+
+    if (!(table->read_units + table->write_units > 0))
+        return 0;
+    for (size_t i = 0; i < config->backend_count; i++)
+        if (config->backends[i].type == BACKEND_TYPE_DYNAMODB &&
+            (!table->backend || strcmp(table->backend, config->backends[i].name) == 0))
+            return 0;
+    return err_set(parser->err, EINVAL, "%s: table %s: %s", parser->path, table->name,
+                   budget_place);
+}
+
 static int default_path(struct parser *parser, struct backend_config *backend)
 {
     cleanup_free char *name = NULL;
@@ -259,6 +284,8 @@ static int finish(struct parser *parser)
     for (size_t i = 0; r == 0 && i < config->backend_count; i++) {
         r = check_type(parser, &config->backends[i]);
         if (r == 0)
+            r = check_budget(parser, &config->backends[i]);
+        if (r == 0)
             r = default_path(parser, &config->backends[i]);
         for (size_t j = 0; r == 0 && j < i && config->backends[i].path; j++)
             if (config->backends[j].path &&
@@ -272,6 +299,8 @@ static int finish(struct parser *parser)
         parser->line = parser->table_line[i];
         if (backend && !config_backend(config, span_text(backend)))
             r = parser_fail(parser, "backend: there is no [backend %s]", backend);
+        if (r == 0)
+            r = check_table_budget(parser, &config->tables[i]);
     }
     return r;
 }

@@ -16,6 +16,7 @@ enum form {
     FORM_SIZE,      /* uint64_t: bytes, LEAST to MOST */
     FORM_COUNT,     /* uint64_t, LEAST to MOST */
     FORM_SECONDS,   /* double */
+    FORM_UNITS,     /* double; 0: not set */
     FORM_ID,        /* uid_t, gid_t */
     FORM_MODE,      /* unsigned, octal */
     FORM_SWITCH,    /* bool */
@@ -73,6 +74,8 @@ static const struct setting settings[] = {
     {BACKEND(ca_file, FORM_PATH)},
     {BACKEND(tables, FORM_TEXT)},
     {BACKEND(segments, FORM_COUNT), .least = 1, .most = SEGMENTS_MOST},
+    {BACKEND(read_units, FORM_UNITS)},
+    {BACKEND(write_units, FORM_UNITS)},
     {TABLE(backend, FORM_TEXT, backend)},
     {TABLE(keys, FORM_WORD, keys), HAS(table_config, has_keys), .words = keys_words},
     {TABLE(tag_rule, FORM_WORD_BOOL, strict_tags), HAS(table_config, has_strict_tags),
@@ -81,6 +84,8 @@ static const struct setting settings[] = {
     {TABLE(format, FORM_WORD, format), HAS(table_config, has_format), .words = format_words},
     {TABLE(ttl, FORM_ATTRIBUTE, ttl), HAS(table_config, has_ttl)},
     {TABLE(stream, FORM_SWITCH, stream), HAS(table_config, has_stream)},
+    {TABLE(read_units, FORM_UNITS, read_units)},
+    {TABLE(write_units, FORM_UNITS, write_units)},
 };
 #define SETTING_COUNT (sizeof settings / sizeof settings[0])
 _Static_assert(SETTING_COUNT <= 64, "setting_number promises places below 64");
@@ -188,6 +193,7 @@ static int setting_put(const struct setting *setting, void *field, const char *t
     case FORM_SIZE: return config_value_size(text, setting->least, setting->most, field, err);
     case FORM_COUNT: return config_value_count(text, setting->least, setting->most, field, err);
     case FORM_SECONDS: return config_value_seconds(text, field, err);
+    case FORM_UNITS: return config_value_units(text, field, err);
     case FORM_ID: return config_value_id(text, field, err);
     case FORM_MODE: return config_value_mode(text, field, err);
     case FORM_SWITCH: return config_value_bool(text, field, err);

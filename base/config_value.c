@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 
 #define SECONDS_MAX 31536000.0
+#define UNITS_MAX 1e9
 #define DIGITS "0123456789"
 
 /* Digits of BASE from TEXT on; ret_rest is what follows them. False: none, or over MOST. */
@@ -75,19 +76,39 @@ int config_value_count(const char *text, uint64_t least, uint64_t most, uint64_t
     return 0;
 }
 
-int config_value_seconds(const char *text, double *ret_seconds, struct err *err)
+/* Digits, and perhaps a point and more of them. */
+static bool is_decimal(const char *text)
 {
     size_t whole = strspn(text, DIGITS);
     size_t point = text[whole] == '.';
     size_t fraction = point ? strspn(text + whole + 1, DIGITS) : 0;
+
+    return whole > 0 && (!point || fraction > 0) && !text[whole + point + fraction];
+}
+
+int config_value_seconds(const char *text, double *ret_seconds, struct err *err)
+{
     double value;
 
-    if (whole == 0 || (point && fraction == 0) || text[whole + point + fraction])
+    if (!is_decimal(text))
         return err_set(err, EINVAL, "\"%s\" is no number of seconds", text);
     value = strtod(text, NULL);
     if (value > SECONDS_MAX)
         return err_set(err, EINVAL, "\"%s\" seconds are more than a year", text);
     *ret_seconds = value;
+    return 0;
+}
+
+int config_value_units(const char *text, double *ret_units, struct err *err)
+{
+    double value = is_decimal(text) ? strtod(text, NULL) : 0;
+
+    if (!(value > 0))
+        return err_set(err, EINVAL, "\"%s\" is no number of units a second above 0", text);
+    if (value > UNITS_MAX)
+        return err_set(err, EINVAL, "\"%s\" is too large; the most is %.0f units a second", text,
+                       UNITS_MAX);
+    *ret_units = value;
     return 0;
 }
 

@@ -173,6 +173,56 @@ static void bad_values(void)
                 "m.conf:2: keys: \"tag\" is not known here; known: plain, tags");
 }
 
+static void budgets(void)
+{
+    struct config *config = parsed("[backend a]\n[backend b]\ntype = dynamodb\nread_units = 25\n"
+                                   "write_units = 0.5\n[table t]\nread_units = 1000000000\n"
+                                   "[table u]\nbackend = b\nwrite_units = 00.001\n[table v]\n");
+    struct err err = {""};
+
+    check(config->backends[0].read_units == 0 && config->backends[0].write_units == 0);
+    check(config->backends[1].read_units == 25 && config->backends[1].write_units == 0.5);
+    check(config->tables[0].read_units == 1e9 && config->tables[0].write_units == 0);
+    check(config->tables[1].read_units == 0 && config->tables[1].write_units == 0.001);
+    check(config->tables[2].read_units == 0 && config->tables[2].write_units == 0);
+    check_int(config_option(config, "read_units=7.5", &err), 0);
+    check(config->backends[1].read_units == 7.5 && config->backends[0].read_units == 0);
+    check_int(config_option(config, "write_units=none", &err), -EINVAL);
+    check_text(span_text(err.text), "write_units: \"none\" is no number of units a second above 0");
+    config_free(config);
+    config = parsed("");
+    err_clear(&err);
+    check_int(config_option(config, "write_units=1", &err), -EINVAL);
+    check_text(span_text(err.text), "write_units: no backend of the source is of type dynamodb");
+    config_free(config);
+}
+
+static void bad_budgets(void)
+{
+    static const char *const values[] = {"0", "0.0", "-1", "1e3", "5.", ".5", "many", "1 2", "+1"};
+
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char text[256], message[256];
+
+        snprintf(text, sizeof text, "[backend a]\ntype = dynamodb\nread_units = %s\n", values[i]);
+        snprintf(message, sizeof message,
+                 "m.conf:3: read_units: \"%s\" is no number of units a second above 0", values[i]);
+        check_error(text, message);
+    }
+    check_error(
+        "[table a]\nwrite_units = 1000000001\n",
+        "m.conf:2: write_units: \"1000000001\" is too large; the most is 1000000000 units a "
+        "second");
+    check_error("[backend a]\nread_units = 5\n",
+                "m.conf: backend a: read_units and write_units belong to type = dynamodb");
+    check_error("[backend a]\n[backend b]\ntype = dynamodb\n[table t]\nbackend = a\n"
+                "write_units = 5\n",
+                "m.conf: table t: read_units and write_units belong to type = dynamodb");
+    check_error("[table t]\nread_units = 5\n",
+                "m.conf: table t: read_units and write_units belong to type = dynamodb");
+    check_error("[mount]\nread_units = 5\n", "m.conf:2: no key \"read_units\" in [mount]");
+}
+
 /* Lines that inih would cut or stop at are refused as a whole. */
 static void bad_lines(void)
 {
@@ -223,7 +273,7 @@ static void example(void)
     for (; (name = config_key(known, &section)); known++)
         if (lines[known] != (strcmp(name, "type") == 0 ? 2 : 1)) /* two types of backend */
             check_fail("the example has %zu lines for %s in [%s]", lines[known], name, section);
-    check_int(known, 27);
+    check_int(known, 31);
     check(!buf_error(&text));
     config_free(parsed(text.data));
 }
@@ -374,6 +424,7 @@ static void applying(void)
 }
 
 CHECK_MAIN(CHECK_TEST(defaults), CHECK_TEST(every_mount_key), CHECK_TEST(backends_and_tables),
-           CHECK_TEST(errors_name_the_line), CHECK_TEST(bad_values), CHECK_TEST(bad_lines),
-           CHECK_TEST(example), CHECK_TEST(options), CHECK_TEST(sources), CHECK_TEST(services),
-           CHECK_TEST(state_directories), CHECK_TEST(applying))
+           CHECK_TEST(errors_name_the_line), CHECK_TEST(bad_values), CHECK_TEST(budgets),
+           CHECK_TEST(bad_budgets), CHECK_TEST(bad_lines), CHECK_TEST(example), CHECK_TEST(options),
+           CHECK_TEST(sources), CHECK_TEST(services), CHECK_TEST(state_directories),
+           CHECK_TEST(applying))
