@@ -366,3 +366,26 @@ int backend_statfs(struct backend *backend, struct statvfs *ret_stat, struct err
 {
     return backend->ops->statfs(backend, ret_stat, err);
 }
+
+int backend_usage(struct backend *backend, usage_fn each, void *context)
+{
+    return backend->ops->usage ? backend->ops->usage(backend, each, context) : 0;
+}
+
+int backend_measure(struct backend *backend, const struct table *table,
+                    struct measure **ret_measure, struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = 0;
+
+    *ret_measure = NULL;
+    if (backend->ops->measure)
+        code = backend->ops->measure(backend, table, ret_measure, err);
+    return timer_end(timer, code, err);
+}
+
+void measure_free(struct measure *measure)
+{
+    if (measure)
+        measure->free(measure);
+}

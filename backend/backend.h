@@ -204,6 +204,39 @@ struct partition_info {
 typedef int (*partition_fn)(void *context, const struct partition_info *info);
 typedef int (*table_fn)(void *context, const struct table *table);
 
+/* What requests of one operation on one table have consumed, where a service counts in units. */
+struct usage {
+    const char *table, *operation;
+    uint64_t requests;
+    bool tells_reads, tells_writes; /* the service says what is consumed: else it is not known */
+    double read_units, write_units;
+    bool limited;     /* there is a budget that they are held to */
+    unsigned waiting; /* for it, now */
+    int64_t waited_ns;
+};
+typedef int (*usage_fn)(void *context, const struct usage *usage);
+
+/* What a put consumes: units of the table and of its indexes. */
+struct put_cost {
+    double table, indexes;
+};
+
+/* A table as a service that counts in units describes it, to tell beforehand what will be consumed.
+ * On the heap: measure_free. */
+struct measure {
+    uint64_t items, bytes; /* as the service has counted them last, which may be hours ago */
+    double read_limit, write_limit;   /* units a second that are provisioned; 0: on demand */
+    double read_budget, write_budget; /* units a second, of this source; 0: none */
+    double scan_units;                /* all items once, consistently: one more a request at most */
+    uint64_t scan_requests;           /* where pages are full */
+    unsigned bulk_items;              /* that one request of a bulk load puts at most */
+    double bulk_units; /* that one should consume at most, where it puts several; 0: any */
+    /* A put of ITEM, which is canonical, where it replaces nothing that is larger. -EFBIG. */
+    int (*put)(const struct measure *measure, const struct value *item, struct put_cost *ret_cost,
+               struct err *err);
+    void (*free)(struct measure *measure);
+};
+
 enum backend_capability {
     BACKEND_KEEPS_BYTES = 1, /* bodies come back byte for byte */
     BACKEND_SCRATCH = 2,     /* scratch files of any name live in it */
@@ -252,6 +285,10 @@ struct backend_ops {
     int (*change_id)(struct backend *, uint64_t sequence, char ret_id[33]);
     int (*maintain)(struct backend *, int64_t *ret_next_ns, struct err *);
     int (*statfs)(struct backend *, struct statvfs *ret_stat, struct err *);
+    /* Both or none: then nothing is counted in units. */
+    int (*usage)(struct backend *, usage_fn each, void *context);
+    int (*measure)(struct backend *, const struct table *, struct measure **ret_measure,
+                   struct err *);
 };
 
 /* Counted per backend by the wrappers; read without a lock, for metrics. */
@@ -340,5 +377,13 @@ int backend_change_id(struct backend *, uint64_t sequence, char ret_id[33]);
  * checkpoints. Called by one thread, in turns; ret_next_ns is how long it may sleep. */
 int backend_maintain(struct backend *, int64_t *ret_next_ns, struct err *);
 int backend_statfs(struct backend *, struct statvfs *ret_stat, struct err *);
+
+/* What this backend object has consumed, by table and operation; nothing where nothing is counted
+ * in units. EACH is called under a lock of its own: briefly. */
+int backend_usage(struct backend *, usage_fn each, void *context);
+/* NULL where nothing is counted in units. */
+int backend_measure(struct backend *, const struct table *, struct measure **ret_measure,
+                    struct err *);
+void measure_free(struct measure *measure); /* accepts NULL */
 
 #endif

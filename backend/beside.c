@@ -235,6 +235,17 @@ static int beside_statfs(struct backend *backend, struct statvfs *ret_stat, stru
     return backend_statfs(beside_of(backend)->state, ret_stat, err);
 }
 
+static int beside_usage(struct backend *backend, usage_fn each, void *context)
+{
+    return backend_usage(beside_of(backend)->items, each, context);
+}
+
+static int beside_measure(struct backend *backend, const struct table *table,
+                          struct measure **ret_measure, struct err *err)
+{
+    return backend_measure(beside_of(backend)->items, table, ret_measure, err);
+}
+
 static void beside_close(struct backend *backend)
 {
     struct beside *beside = beside_of(backend);
@@ -278,6 +289,8 @@ static const struct backend_ops beside_ops = {
     .draft_read = beside_draft_read,
     .maintain = beside_maintain,
     .statfs = beside_statfs,
+    .usage = beside_usage,
+    .measure = beside_measure,
 };
 
 int beside_new(struct backend *items, struct backend *state, struct times *times,

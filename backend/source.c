@@ -275,9 +275,33 @@ static int open_state(const struct config *config, const struct backend_config *
     return r;
 }
 
+/* The budgets of a service: of all its tables together, and of each that may be in it. On the heap;
+ * NULL: no memory. */
+static struct capacity_budget *
+find_budgets(const struct config *config, const struct backend_config *settings, size_t *ret_count)
+{
+    struct capacity_budget *budgets = calloc(config->table_count + 1, sizeof *budgets);
+    size_t count = 0;
+
+    if (!budgets)
+        return NULL;
+    budgets[count++] =
+        (struct capacity_budget){NULL, {settings->read_units, settings->write_units}};
+    for (size_t i = 0; i < config->table_count; i++) {
+        const struct table_config *table = &config->tables[i];
+        if (!table->backend || strcmp(table->backend, settings->name) == 0)
+            budgets[count++] =
+                (struct capacity_budget){table->name, {table->read_units, table->write_units}};
+    }
+    *ret_count = count;
+    return budgets;
+}
+
 static int open_service(const struct config *config, const struct backend_config *settings,
                         struct backend **ret_backend, struct err *err)
 {
+    size_t budget_count = 0;
+    cleanup_free struct capacity_budget *budgets = find_budgets(config, settings, &budget_count);
     const struct dynamodb_options options = {.region = settings->region,
                                              .endpoint = settings->endpoint,
                                              .profile = settings->profile,
@@ -285,11 +309,13 @@ static int open_service(const struct config *config, const struct backend_config
                                              .tables = settings->tables,
                                              .segments = (unsigned)settings->segments,
                                              .read_only = config->read_only,
-                                             .max_item_size = config->max_item_size};
+                                             .max_item_size = config->max_item_size,
+                                             .budgets = budgets,
+                                             .budget_count = budget_count};
     struct backend *items, *state;
     struct times *times;
     struct err own = {""};
-    int r = dynamodb_open(&options, &items, &own);
+    int r = budgets ? dynamodb_open(&options, &items, &own) : -ENOMEM;
 
     if (r < 0)
         return err_set(err, -r, "dynamodb:%s: %s", settings->region ? settings->region : "",

@@ -42,25 +42,49 @@ static void add_request(struct buf *out, const struct action *action, const stru
     buf_add_text(out, "}}");
 }
 
+/* What a batch has still to write. */
+struct load {
+    struct buf items; /* {"TABLE": [..], ..} */
+    struct demand demands[BATCH_MAX];
+    size_t tables;
+};
+
+static void load_release(struct load *load)
+{
+    buf_release(&load->items);
+}
+
+/* Only LEFT is to be written yet: so much of the units too. */
+static void load_shrink(struct load *load, const struct demand *expected, struct span left)
+{
+    double part = (double)left.len / (double)load->items.len;
+
+    for (size_t i = 0; i < load->tables; i++)
+        load->demands[i].units = expected[i].units * part;
+    buf_clear(&load->items);
+    buf_add_span(&load->items, left);
+}
+
 /* {"RequestItems": ITEMS}, until the service has taken all. */
-static int send_until_taken(struct service *service, struct buf *items, struct err *err)
+static int send_until_taken(struct service *service, struct load *load, struct err *err)
 {
     for (unsigned round = 1; round <= ROUNDS_MAX; round++) {
         cleanup(outcome_release) struct outcome outcome;
         cleanup(buf_release) struct buf body;
+        struct demand expected[BATCH_MAX];
         struct span left;
         buf_init(&body, DYNAMODB_BODY_MAX);
         buf_add_text(&body, "{\"RequestItems\":");
-        buf_add_span(&body, buf_span(items));
-        buf_add_char(&body, '}');
-        int r = service_call(service, "BatchWriteItem", &body, &outcome, err);
+        buf_add_span(&body, buf_span(&load->items));
+        memcpy(expected, load->demands, sizeof expected);
+        int r = service_spend(service, "BatchWriteItem", load->demands, load->tables, &body, NULL,
+                              &outcome, err);
         if (r < 0)
             return r;
         if (!reply_member(buf_span(&outcome.body), "UnprocessedItems", &left) || left.len <= 2)
             return 0;
-        buf_clear(items);
-        buf_add_span(items, left);
-        if (buf_error(items))
+        load_shrink(load, expected, left);
+        if (buf_error(&load->items))
             return -ENOMEM;
         pause_before(round);
     }
@@ -70,22 +94,26 @@ static int send_until_taken(struct service *service, struct buf *items, struct e
 int service_write_batch(struct service *service, struct action *const *actions,
                         const struct value *const *items, size_t count, struct err *err)
 {
-    cleanup(buf_release) struct buf body;
+    cleanup(load_release) struct load load = {.tables = 0};
+    struct buf *body = &load.items;
 
-    buf_init(&body, DYNAMODB_BODY_MAX);
-    buf_add_char(&body, '{');
+    buf_init(body, DYNAMODB_BODY_MAX);
+    buf_add_char(body, '{');
     for (size_t i = 0; i < count; i++) {
-        bool first = i == 0 || actions[i]->table->id != actions[i - 1]->table->id;
+        const struct table *table = actions[i]->table;
+        bool first = i == 0 || table->id != actions[i - 1]->table->id;
         if (first) {
             if (i)
-                buf_add_text(&body, "],");
-            json_add_string(&body, span_text(actions[i]->table->name));
-            buf_add_text(&body, ":[");
+                buf_add_text(body, "],");
+            json_add_string(body, span_text(table->name));
+            buf_add_text(body, ":[");
         } else {
-            buf_add_char(&body, ',');
+            buf_add_char(body, ',');
         }
-        add_request(&body, actions[i], items[i]);
+        add_request(body, actions[i], items[i]);
+        demand_add(load.demands, &load.tables, table->name, CAPACITY_WRITE,
+                   actions[i]->kind == ACTION_PUT ? item_write_units(table, items[i]) : 1);
     }
-    buf_add_text(&body, "]}");
-    return send_until_taken(service, &body, err);
+    buf_add_text(body, "]}");
+    return send_until_taken(service, &load, err);
 }

@@ -88,6 +88,11 @@ const char *client_endpoint(const struct client *client)
     return client->items.url;
 }
 
+int64_t client_deadline_ns(const struct client *client)
+{
+    return client->deadline_ms * INT64_C(1000000);
+}
+
 void client_counts(const struct client *client, struct client_counts *ret_counts)
 {
     *ret_counts = (struct client_counts){

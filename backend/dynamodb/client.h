@@ -29,6 +29,8 @@ int client_open(const struct client_options *options, struct client **ret_client
 void client_close(struct client *client); /* accepts NULL; no call may be under way */
 const char *client_region(const struct client *client);
 const char *client_endpoint(const struct client *client);
+/* How long a call may take with all its retries. */
+int64_t client_deadline_ns(const struct client *client);
 
 struct call {
     const char *operation; /* "GetItem" */
@@ -36,6 +38,7 @@ struct call {
     bool once; /* not idempotent: sent over a fresh connection, and not again where it may have
                   been applied (-EIO then says so) */
     const atomic_bool *cancelled; /* may be NULL; also ends the waits between attempts */
+    int64_t begun_ns;             /* steady clock: from when its deadline counts; 0: from now */
 };
 
 /* What a call came to beside its errno. */

@@ -189,7 +189,8 @@ int client_call(struct client *client, const struct call *call, struct outcome *
         .client = client,
         .call = call,
         .outcome = ret_outcome,
-        .deadline_ns = clock_steady_ns() + client->deadline_ms * NS_PER_MS,
+        .deadline_ns =
+            (call->begun_ns ? call->begun_ns : clock_steady_ns()) + client_deadline_ns(client),
     };
     int code = 0;
 

@@ -5,6 +5,7 @@
 #define BACKEND_DYNAMODB_DYNAMODB_H
 
 #include "backend/backend.h"
+#include "backend/dynamodb/capacity.h"
 
 #define DYNAMODB_SEGMENTS 4
 
@@ -17,6 +18,8 @@ struct dynamodb_options {
     bool read_only;
     unsigned segments;      /* that a table is read in at once, at most; 0: DYNAMODB_SEGMENTS */
     uint64_t max_item_size; /* bytes of a body; the service has a limit of its own, 400 KB */
+    const struct capacity_budget *budgets; /* of tables and of all together, each once */
+    size_t budget_count;
 };
 
 /* Finds credentials and asks for the tables once. Errors as client_call; all but the table's name

@@ -25,6 +25,36 @@ uint64_t item_version(const struct value *item)
     return version ? version : 1;
 }
 
+/* Half, rounded down. */
+static long half(long number)
+{
+    return (number - (number & 1)) / 2;
+}
+
+/*
+ * A byte, one for each two digits from the first to the last that are no zeros, one for a sign. The
+ * service's guide says "approximately" so; that two digits are those of one power of a hundred is
+ * how dynalite measured it. TEXT is canonical.
+ */
+static size_t number_bytes(struct span text)
+{
+    const char *point = memchr(text.data, '.', text.len);
+    long before = point ? point - text.data : (long)text.len; /* the point, or where it would be */
+    long first = 0, last = 0;                                 /* powers of ten */
+    bool found = false;
+
+    for (long i = 0; i < (long)text.len; i++) {
+        if (text.data[i] < '1' || text.data[i] > '9')
+            continue;
+        last = i < before ? before - 1 - i : before - i;
+        first = found ? first : last;
+        found = true;
+    }
+    if (!found)
+        return 1;
+    return 2 + (size_t)(half(first) - half(last)) + (text.data[0] == '-');
+}
+
 static size_t value_bytes(const struct value *value)
 {
     size_t bytes = 0;
@@ -32,7 +62,7 @@ static size_t value_bytes(const struct value *value)
     switch (value->type) {
     case VALUE_S:
     case VALUE_B: return value->text.len;
-    case VALUE_N: return value->text.len / 2 + 2; /* about two digits a byte, and a byte of sign */
+    case VALUE_N: return number_bytes(value_text(value));
     case VALUE_BOOL:
     case VALUE_NULL: return 1;
     case VALUE_M:
@@ -46,12 +76,17 @@ static size_t value_bytes(const struct value *value)
     }
 }
 
+size_t member_bytes(const struct member *member)
+{
+    return member->name_len + value_bytes(&member->value);
+}
+
 size_t item_bytes(const struct value *item)
 {
     size_t bytes = 0;
 
     for (size_t i = 0; i < item->map.count; i++)
-        bytes += item->map.members[i].name_len + value_bytes(&item->map.members[i].value);
+        bytes += member_bytes(&item->map.members[i]);
     return bytes;
 }
 

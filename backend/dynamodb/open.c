@@ -8,22 +8,15 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-int service_call_until(struct service *service, const char *operation, const struct buf *body,
-                       const atomic_bool *cancelled, struct outcome *ret_outcome, struct err *err)
+int service_call(struct service *service, const char *operation, const struct buf *body,
+                 struct outcome *ret_outcome, struct err *err)
 {
-    const struct call call = {
-        .operation = operation, .body = buf_span(body), .cancelled = cancelled};
+    const struct call call = {.operation = operation, .body = buf_span(body)};
 
     outcome_init(ret_outcome);
     if (buf_error(body))
         return err_set(err, -buf_error(body), "%s: the request is too large", operation);
     return client_call(service->client, &call, ret_outcome, err);
-}
-
-int service_call(struct service *service, const char *operation, const struct buf *body,
-                 struct outcome *ret_outcome, struct err *err)
-{
-    return service_call_until(service, operation, body, NULL, ret_outcome, err);
 }
 
 int service_tell(struct service *service, const char *operation, const struct buf *body,
@@ -40,6 +33,7 @@ static void service_close(struct backend *backend)
 
     client_close(service->client);
     recent_free(service->recent);
+    capacity_free(service->capacity);
     service_drop_partitions(service, service->partitions);
     known_tables_release(&service->known);
     pthread_mutex_destroy(&service->lock);
@@ -74,6 +68,8 @@ static const struct backend_ops service_ops = {
     .partition = service_partition,
     .write = service_write,
     .sync = service_sync,
+    .usage = service_usage,
+    .measure = service_measure,
 };
 
 /* Of those that were chosen one must be there: else the names, the region or the account are wrong.
@@ -136,6 +132,8 @@ int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_b
         service->only_tables = strdup(options->tables);
     if (options->tables && !service->only_tables)
         r = -ENOMEM;
+    if (r == 0)
+        r = capacity_new(options->budgets, options->budget_count, &service->capacity);
     if (r == 0)
         r = client_open(&client, &service->client, err);
     if (r == 0)

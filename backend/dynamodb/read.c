@@ -28,14 +28,14 @@ int service_get_typed(struct service *service, const struct table *table, struct
 {
     cleanup(outcome_release) struct outcome outcome;
     cleanup(buf_release) struct buf body;
+    struct demand demand = {table->name, CAPACITY_READ, 1};
     struct span item;
 
     buf_init(&body, DYNAMODB_BODY_MAX);
     request_begin(&body, table);
     request_key(&body, "Key", table, key);
     request_raw(&body, "ConsistentRead", span_text("true"));
-    buf_add_char(&body, '}');
-    int r = service_call_until(service, "GetItem", &body, cancel_flag(), &outcome, err);
+    int r = service_spend(service, "GetItem", &demand, 1, &body, cancel_flag(), &outcome, err);
     if (r < 0)
         return r;
     if (!reply_member(buf_span(&outcome.body), "Item", &item))
@@ -114,26 +114,52 @@ static int give(void *context, struct span raw)
     return r ? r : reading->limit && reading->given >= reading->limit;
 }
 
+/* Items that the next page may have; 0: as many as the service gives. Where there is a small
+ * budget, pages are small too: a debt of minutes would hold up whoever reads one item. */
+static size_t page_items(const struct reading *reading)
+{
+    double units = service_page_units(reading->service, reading->table);
+    size_t wanted = reading->limit ? reading->limit - reading->given : 0;
+
+    if (!(units > 0))
+        return wanted;
+    double items = units / (reading->item_units > 0 ? reading->item_units : 1);
+    size_t most = items < 1 ? 1 : items < 1e6 ? (size_t)items : 1000000;
+    return wanted && wanted < most ? wanted : most;
+}
+
+static void note_units(struct reading *reading, struct span answer, double units)
+{
+    reading->units = units;
+    if (service_page_units(reading->service, reading->table) > 0) {
+        double items = reply_number(answer, "ScannedCount");
+        reading->item_units = units / (items > 1 ? items : 1);
+    }
+}
+
 int reading_page(struct reading *reading, bool *ret_last)
 {
     cleanup(outcome_release) struct outcome outcome;
     cleanup(buf_release) struct buf body;
+    struct demand demand = {reading->table->name, CAPACITY_READ,
+                            reading->units > 0 ? reading->units : 1};
+    size_t most = page_items(reading);
     struct span part;
 
     buf_init(&body, DYNAMODB_BODY_MAX);
     buf_add_span(&body, buf_span(&reading->fixed));
     if (reading->after.len)
         request_raw(&body, "ExclusiveStartKey", buf_span(&reading->after));
-    if (reading->limit) {
+    if (most) {
         char limit[32];
-        snprintf(limit, sizeof limit, "%zu", reading->limit - reading->given);
+        snprintf(limit, sizeof limit, "%zu", most);
         request_raw(&body, "Limit", span_text(limit));
     }
-    buf_add_char(&body, '}');
-    int r = service_call_until(reading->service, reading->operation, &body, reading->cancelled,
-                               &outcome, reading->err);
+    int r = service_spend(reading->service, reading->operation, &demand, 1, &body,
+                          reading->cancelled, &outcome, reading->err);
     if (r < 0)
         return r;
+    note_units(reading, buf_span(&outcome.body), demand.units);
     if (reply_member(buf_span(&outcome.body), "Items", &part))
         r = reply_each(part, give, reading);
     buf_clear(&reading->after);

@@ -15,6 +15,8 @@ struct reading {
     struct buf fixed;      /* the request's unchanging part, an open object */
     struct buf after;      /* ExclusiveStartKey, typed; len 0: the beginning */
     size_t limit, given;   /* limit 0: all */
+    double units;          /* that the last page consumed; 0: there was none */
+    double item_units;     /* for each item that was gone over, where pages are to be small */
     bool bodies;
     const atomic_bool *cancelled; /* the calling thread's (base/cancel.h), unless set otherwise */
     record_fn each;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "backend/backend.h"
+#include "backend/dynamodb/capacity.h"
 #include "backend/dynamodb/client.h"
 #include "backend/dynamodb/known.h"
 #include "backend/dynamodb/recent.h"
@@ -20,6 +21,7 @@ struct service {
     struct backend backend; /* first */
     struct client *client;
     struct recent *recent;
+    struct capacity *capacity;
     char *only_tables; /* separated by commas; NULL: all */
     bool read_only;
     unsigned segments;    /* of a scan, at most */
@@ -37,12 +39,31 @@ static inline struct service *service_of(struct backend *backend)
 /* One call; NAME is for messages ("table users"). Release the outcome, also on failure. */
 int service_call(struct service *service, const char *operation, const struct buf *body,
                  struct outcome *ret_outcome, struct err *err);
-/* The same, given up with -EINTR soon after CANCELLED (may be NULL) has become true. */
-int service_call_until(struct service *service, const char *operation, const struct buf *body,
-                       const atomic_bool *cancelled, struct outcome *ret_outcome, struct err *err);
 /* The same without an answer that matters. */
 int service_tell(struct service *service, const char *operation, const struct buf *body,
                  struct err *err);
+
+/* --- capacity (spend.c, estimate.c) --- */
+
+/*
+ * A call that consumes capacity: held to the budgets, which it may wait for (-ETIMEDOUT), then
+ * counted. BODY is an open object, without what asks for the capacity; it is left open. What
+ * DEMANDS (of each table once) expect becomes what it was. Given up with -EINTR soon after
+ * CANCELLED (may be NULL) has become true. Release the outcome, also on failure.
+ */
+int service_spend(struct service *service, const char *operation, struct demand *demands,
+                  size_t count, struct buf *body, const atomic_bool *cancelled,
+                  struct outcome *ret_outcome, struct err *err);
+/* Units that a page or a bulk write of TABLE should cost at most, so that who waits behind it waits
+ * for a second or so; 0: no budget is that small. */
+double service_page_units(struct service *service, const struct table *table);
+double service_batch_units(struct service *service, const struct table *table);
+/* Units that a write of ITEM consumes, where nothing larger was there and indexes have all of it.
+ */
+double item_write_units(const struct table *table, const struct value *item);
+int service_usage(struct backend *, usage_fn each, void *context);
+int service_measure(struct backend *, const struct table *, struct measure **ret_measure,
+                    struct err *);
 
 /* --- requests: appended to a JSON object that is open (request.c) --- */
 
@@ -77,8 +98,9 @@ int item_from_reply(const struct table *table, struct span raw, struct buf *part
                     struct err *err);
 /* The version of an item in canonical form (value_canonical): a hash of what it holds. */
 uint64_t item_version(const struct value *item);
-/* Bytes that the service counts for an item. */
+/* Bytes that the service counts for an item, which is canonical. */
 size_t item_bytes(const struct value *item);
+size_t member_bytes(const struct member *member);
 
 /* --- reading (read.c) --- */
 

@@ -171,6 +171,19 @@ static void add_plan(struct service *service, struct buf *out, const struct plan
                       clock_now_s());
 }
 
+/* Units that it will consume: the larger of the item before, where that is known, and after. */
+static double plan_units(const struct plan *plan)
+{
+    const struct table *table = plan->action->table;
+    double before = 1, after = 1;
+
+    if (plan->base.type == VALUE_M)
+        before = item_write_units(table, &plan->base);
+    if (plan->action->kind == ACTION_PUT)
+        after = item_write_units(table, &plan->item);
+    return before > after ? before : after;
+}
+
 static void plan_done(struct plan *plan, bool was_there)
 {
     struct action *action = plan->action;
@@ -195,9 +208,12 @@ static void plan_done(struct plan *plan, bool was_there)
 /* Puts back what was overwritten, unless somebody has written since. */
 static void undo(struct service *service, const struct plan *plan, const struct value *old)
 {
+    cleanup(outcome_release) struct outcome outcome;
     cleanup(buf_release) struct buf body;
     const struct action *action = plan->action;
     struct condition condition = {COND_ABSENT, 0};
+    struct demand demand = {action->table->name, CAPACITY_WRITE,
+                            item_write_units(action->table, old)};
 
     buf_init(&body, DYNAMODB_BODY_MAX);
     request_begin(&body, action->table);
@@ -206,8 +222,7 @@ static void undo(struct service *service, const struct plan *plan, const struct 
         condition.kind = COND_VERSION;
     request_condition(&body, action->table, condition, &plan->item, is_flat_service(service),
                       clock_now_s());
-    buf_add_char(&body, '}');
-    (void)service_tell(service, "PutItem", &body, NULL);
+    (void)service_spend(service, "PutItem", &demand, 1, &body, NULL, &outcome, NULL);
 }
 
 /* Whether the old item, as the answer gives it back, is the one that the caller knew. */
@@ -265,15 +280,15 @@ static int write_one(struct service *service, struct plan *plan, struct err *err
     struct action *action = plan->action;
     cleanup(outcome_release) struct outcome outcome;
     cleanup(buf_release) struct buf body;
+    struct demand demand = {action->table->name, CAPACITY_WRITE, plan_units(plan)};
     struct err own = {""};
     bool was_there = false;
 
     buf_init(&body, DYNAMODB_BODY_MAX);
     add_plan(service, &body, plan);
     request_text(&body, "ReturnValues", span_text("ALL_OLD"));
-    buf_add_char(&body, '}');
-    int r = service_call(service, action->kind == ACTION_PUT ? "PutItem" : "DeleteItem", &body,
-                         &outcome, &own);
+    int r = service_spend(service, action->kind == ACTION_PUT ? "PutItem" : "DeleteItem", &demand,
+                          1, &body, NULL, &outcome, &own);
     if (r == 0)
         r = check_old(service, plan, buf_span(&outcome.body), &was_there, err);
     else if ((outcome.repeated || outcome.uncertain) && was_it_us(service, plan) == 0)
@@ -352,12 +367,17 @@ static int write_in_turn(struct service *service, struct plan **sent, size_t cou
     return r;
 }
 
-static int write_several(struct service *service, struct plan **sent, size_t count, struct err *err)
+/* All of them together, for twice the units. */
+static int transact(struct service *service, struct plan **sent, size_t count,
+                    struct outcome *ret_outcome, struct err *err)
 {
-    cleanup(outcome_release) struct outcome outcome;
+    cleanup_free struct demand *demands = calloc(count, sizeof *demands);
     cleanup(buf_release) struct buf body;
-    struct err own = {""};
+    size_t tables = 0;
 
+    outcome_init(ret_outcome);
+    if (!demands)
+        return err_set(err, ENOMEM, "no memory");
     buf_init(&body, DYNAMODB_BODY_MAX);
     buf_add_text(&body, "{\"TransactItems\":[");
     for (size_t i = 0; i < count; i++) {
@@ -365,11 +385,21 @@ static int write_several(struct service *service, struct plan **sent, size_t cou
         buf_add_text(&body, sent[i]->action->kind == ACTION_PUT ? "\"Put\":" : "\"Delete\":");
         add_plan(service, &body, sent[i]);
         buf_add_text(&body, "}}");
+        demand_add(demands, &tables, sent[i]->action->table->name, CAPACITY_WRITE,
+                   2 * plan_units(sent[i]));
     }
     buf_add_char(&body, ']');
     add_token(&body);
-    buf_add_char(&body, '}');
-    int r = service_call(service, "TransactWriteItems", &body, &outcome, &own);
+    return service_spend(service, "TransactWriteItems", demands, tables, &body, NULL, ret_outcome,
+                         err);
+}
+
+static int write_several(struct service *service, struct plan **sent, size_t count, struct err *err)
+{
+    cleanup(outcome_release) struct outcome outcome;
+    struct err own = {""};
+    int r = transact(service, sent, count, &outcome, &own);
+
     if (r < 0 && strcmp(outcome.type, "TransactionCanceledException") == 0)
         return cancelled(sent, &outcome, r, &own, err);
     if (r == -EOPNOTSUPP)
@@ -397,16 +427,21 @@ static int write_loose(struct service *service, struct plan **sent, size_t count
     struct action *actions[BATCH_MAX];
     const struct value *items[BATCH_MAX];
     size_t gathered = 0;
+    double units = 0;
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < count; i++) {
         struct action *action = sent[i]->action;
-        if (gathered == BATCH_MAX || is_among(actions, gathered, action)) {
+        double most = service_batch_units(service, action->table), more = plan_units(sent[i]);
+        bool dear = most > 0 && gathered > 0 && units + more > most;
+        if (gathered == BATCH_MAX || dear || is_among(actions, gathered, action)) {
             r = service_write_batch(service, actions, items, gathered, err);
             gathered = 0;
+            units = 0;
         }
         actions[gathered] = action;
         items[gathered++] = &sent[i]->item;
+        units += more;
     }
     if (r == 0 && gathered)
         r = service_write_batch(service, actions, items, gathered, err);
