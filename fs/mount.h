@@ -440,7 +440,7 @@ void fill_cached(struct mount *, struct inode *dir, struct buf *inodes);
 int follow_start(struct mount *, struct err *);
 void follow_stop(struct mount *);
 
-/* --- the control directory (control.c, status.c) --- */
+/* --- the control directory (control.c, status.c, usage.c) --- */
 
 #define CONTROL_NAME ".itemfs"
 /* PATH is relative to the control directory. Directories and files; -ENOENT. */
@@ -453,6 +453,9 @@ int control_remove(struct mount *, struct span path, struct err *);
 int control_error(struct mount *, struct span path, struct buf *out, struct err *);
 void status_json(struct mount *, struct buf *out);
 void status_metrics(struct mount *, struct buf *out);
+/* What a service's tables have consumed: a member of its backend's object, and as metrics. */
+void usage_json(struct backend *, struct buf *out);
+void usage_metrics(struct mount *, struct buf *out);
 
 extern const struct fuse_lowlevel_ops itemfs_ops;
 

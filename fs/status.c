@@ -50,9 +50,11 @@ static void add_backend(const struct mount *mount, size_t index, struct buf *out
                                                       : ""));
     buf_addf(out,
              ", \"reads\": %" PRIu64 ", \"read_errors\": %" PRIu64 ", \"writes\": %" PRIu64
-             ", \"write_errors\": %" PRIu64 "}%s\n",
+             ", \"write_errors\": %" PRIu64,
              backend->counters.reads, backend->counters.read_errors, backend->counters.writes,
-             backend->counters.write_errors, index + 1 < mount->source->count ? "," : "");
+             backend->counters.write_errors);
+    usage_json(mount->source->backends[index], out);
+    buf_addf(out, "}%s\n", index + 1 < mount->source->count ? "," : "");
 }
 
 void status_json(struct mount *mount, struct buf *out)
@@ -135,4 +137,5 @@ void status_metrics(struct mount *mount, struct buf *out)
                    offsetof(struct backend_counters, read_ns), 1e9);
     backend_metric(mount, out, "write_seconds_total", "Time spent in writes.",
                    offsetof(struct backend_counters, write_ns), 1e9);
+    usage_metrics(mount, out);
 }
