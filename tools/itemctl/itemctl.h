@@ -47,7 +47,7 @@ struct command {
 extern const struct command command_tables, command_describe, command_create, command_drop;
 extern const struct command command_put, command_get, command_delete, command_ttl;
 extern const struct command command_query, command_scan, command_export, command_import;
-extern const struct command command_changes, command_drafts, command_status;
+extern const struct command command_changes, command_drafts, command_status, command_estimate;
 
 struct arguments; /* arguments.h */
 

@@ -12,10 +12,23 @@
 #include "tools/itemctl/output.h"
 
 static const struct command *const commands[] = {
-    &command_tables,  &command_describe, &command_create, &command_drop,
-    &command_put,     &command_get,      &command_delete, &command_query,
-    &command_scan,    &command_ttl,      &command_export, &command_import,
-    &command_changes, &command_drafts,   &command_status, NULL,
+    &command_tables,
+    &command_describe,
+    &command_create,
+    &command_drop,
+    &command_put,
+    &command_get,
+    &command_delete,
+    &command_query,
+    &command_scan,
+    &command_ttl,
+    &command_export,
+    &command_import,
+    &command_changes,
+    &command_drafts,
+    &command_status,
+    &command_estimate,
+    NULL,
 };
 
 __attribute__((format(printf, 2, 0))) static void set_sentence(struct ctl *ctl, const char *format,
