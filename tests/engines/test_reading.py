@@ -190,12 +190,20 @@ class Scans(behaviour.Behaviour):
     def test_consumed_capacity(self):
         table = self.fill(3, size=5000)
         key, item = {"pk": {"S": "a"}}, {"pk": {"S": "a"}, "v": {"S": "x" * 1500}}
+        none = {"pk": {"S": "none"}}
         self.all_hold("consumed capacity", [
             (what, wanted, call(TableName=table, ReturnConsumedCapacity="TOTAL", **more).get(
                 "ConsumedCapacity", {}).get("CapacityUnits")) for what, wanted, call, more in (
                     ("consistent scan of 15 KB", 4.0, self.db.scan, {"ConsistentRead": True}),
                     ("put of 1.5 KB", 2.0, self.db.put_item, {"Item": item}),
-                    ("get of 1.5 KB", 0.5, self.db.get_item, {"Key": key}))])
+                    ("get of 1.5 KB", 0.5, self.db.get_item, {"Key": key}),
+                    ("get of nothing", 0.5, self.db.get_item, {"Key": none}),
+                    ("put of 1 byte over 1.5 KB", 2.0, self.db.put_item, {"Item": key}),
+                    ("delete of 1 byte", 1.0, self.db.delete_item, {"Key": key}),
+                    ("delete of nothing", 1.0, self.db.delete_item, {"Key": none}))])
+        self.holds("a failed condition tells of units", False, "ConsumedCapacity" in self.result(
+            self.db.delete_item, TableName=table, Key=none, ReturnConsumedCapacity="TOTAL",
+            ConditionExpression="attribute_exists(pk)").response)
 
     def test_bad_scans(self):
         table = self.table()
