@@ -51,11 +51,12 @@ struct capacity {
     size_t asked_count;
 };
 
-/* A request at the gates. */
+/* A request at a gate. */
 struct entry {
-    const char *operation;
-    const struct demand *demand;
-    struct row *row;
+    const char *operation, *table;
+    enum capacity_kind kind;
+    double units;
+    struct row *row; /* where waiting is counted */
     int64_t deadline_ns;
     const atomic_bool *cancelled;
 };
@@ -191,13 +192,13 @@ static void wait_a_while(struct capacity *capacity, int64_t longest_ns)
 static int give_up(const struct entry *entry, const struct gate *gate, bool of_table, int code,
                    struct err *err)
 {
-    const char *key = entry->demand->kind == CAPACITY_READ ? "read_units" : "write_units";
+    const char *key = entry->kind == CAPACITY_READ ? "read_units" : "write_units";
 
     if (code == EINTR)
         return err_set(err, code, "%s: interrupted", entry->operation);
-    return err_set(err, code, "%s: table %s: no room in time within %s = %g%s", entry->operation,
-                   entry->demand->table, key, gate->bucket.rate,
-                   of_table ? "" : " of all tables together");
+    return err_set(err, code, "%s: table %s: the budget of %s = %.15g%s left no room in time",
+                   entry->operation, entry->table, key, gate->bucket.rate,
+                   of_table ? "" : " for all tables");
 }
 
 static int wait_for_turn(struct capacity *capacity, struct gate *gate, const struct turn *turn,
@@ -234,7 +235,7 @@ static int pass(struct capacity *capacity, struct gate *gate, const struct entry
         entry->row->waited_ns += clock_steady_ns() - begun_ns;
     }
     if (code == 0)
-        bucket_take(&gate->bucket, entry->demand->units, clock_steady_ns());
+        bucket_take(&gate->bucket, entry->units, clock_steady_ns());
     leave(capacity, gate, &turn);
     return code ? give_up(entry, gate, of_table, code, err) : 0;
 }
@@ -245,17 +246,57 @@ static void give_back(struct capacity *capacity, struct gate *gate, double units
     pthread_cond_broadcast(&capacity->moved);
 }
 
-static int enter_one(struct capacity *capacity, const struct entry *entry, struct account *account,
-                     struct err *err)
+/* The gates of the tables; RET_ENTERED: so many were passed. */
+static int enter_tables(struct capacity *capacity, struct entry *entry,
+                        const struct demand *demands, size_t count, size_t *ret_entered,
+                        struct err *err)
 {
-    enum capacity_kind kind = entry->demand->kind;
-    int r = pass(capacity, &account->gates[kind], entry, true, err);
+    int r = 0;
 
-    if (r < 0)
-        return r;
-    r = pass(capacity, &capacity->gates[kind], entry, false, err);
-    if (r < 0)
-        give_back(capacity, &account->gates[kind], entry->demand->units);
+    assert(count > 0);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        struct account *account = account_of(capacity, demands[i].table);
+        if (!account) {
+            err_set(err, ENOMEM, "no memory");
+            return -ENOMEM;
+        }
+        entry->table = demands[i].table;
+        entry->kind = demands[i].kind;
+        entry->units = demands[i].units;
+        entry->row = row_of(account, entry->operation);
+        r = pass(capacity, &account->gates[entry->kind], entry, true, err);
+        *ret_entered += r == 0;
+    }
+    return r;
+}
+
+static double sum_of(const struct demand *demands, size_t count, enum capacity_kind kind)
+{
+    double units = 0;
+
+    for (size_t i = 0; i < count; i++)
+        units += demands[i].kind == kind ? demands[i].units : 0;
+    return units;
+}
+
+/* Then those of all tables together, once for the whole request: it must not wait for itself. */
+static int enter_all(struct capacity *capacity, struct entry *entry, const struct demand *demands,
+                     size_t count, struct err *err)
+{
+    double reads = sum_of(demands, count, CAPACITY_READ);
+    int r = 0;
+
+    entry->kind = CAPACITY_READ;
+    entry->units = reads;
+    if (reads > 0)
+        r = pass(capacity, &capacity->gates[CAPACITY_READ], entry, false, err);
+    entry->kind = CAPACITY_WRITE;
+    entry->units = sum_of(demands, count, CAPACITY_WRITE);
+    if (r == 0 && entry->units > 0) {
+        r = pass(capacity, &capacity->gates[CAPACITY_WRITE], entry, false, err);
+        if (r < 0)
+            give_back(capacity, &capacity->gates[CAPACITY_READ], reads);
+    }
     return r;
 }
 
@@ -263,25 +304,16 @@ int capacity_enter(struct capacity *capacity, const char *operation, const struc
                    size_t count, int64_t deadline_ns, const atomic_bool *cancelled, struct err *err)
 {
     scoped_lock(&capacity->lock);
+    struct entry entry = {
+        .operation = operation, .deadline_ns = deadline_ns, .cancelled = cancelled};
     size_t entered = 0;
-    int r = 0;
+    int r = enter_tables(capacity, &entry, demands, count, &entered, err);
 
-    for (; r == 0 && entered < count; entered++) {
-        struct account *account = account_of(capacity, demands[entered].table);
-        if (!account) {
-            r = err_set(err, ENOMEM, "no memory");
-            break;
-        }
-        const struct entry entry = {operation, &demands[entered], row_of(account, operation),
-                                    deadline_ns, cancelled};
-        r = enter_one(capacity, &entry, account, err);
-        if (r < 0)
-            break;
-    }
+    if (r == 0)
+        r = enter_all(capacity, &entry, demands, count, err);
     for (size_t i = 0; r < 0 && i < entered; i++) {
         struct account *account = account_of(capacity, demands[i].table);
         give_back(capacity, &account->gates[demands[i].kind], demands[i].units);
-        give_back(capacity, &capacity->gates[demands[i].kind], demands[i].units);
     }
     return r;
 }

@@ -45,9 +45,10 @@ void capacity_free(struct capacity *capacity); /* accepts NULL; no request may b
 double capacity_limit(struct capacity *capacity, const char *table, enum capacity_kind kind);
 
 /*
- * Waits until the budgets let a request through, and takes DEMANDS from them: capacity_settle must
- * follow. OPERATION is a literal. -ETIMEDOUT at DEADLINE_NS (steady clock), -EINTR when it was
- * cancelled (CANCELLED may be NULL), -ENOMEM; then nothing has been taken.
+ * Waits until the budgets let a request through, and takes DEMANDS (one at least, of each table and
+ * kind once) from them: capacity_settle must follow. OPERATION is a literal. -ETIMEDOUT at
+ * DEADLINE_NS (steady clock), -EINTR when it was cancelled (CANCELLED may be NULL), -ENOMEM; then
+ * nothing has been taken.
  */
 int capacity_enter(struct capacity *capacity, const char *operation, const struct demand *demands,
                    size_t count, int64_t deadline_ns, const atomic_bool *cancelled,

@@ -161,7 +161,7 @@ static void test_kinds_and_tables_apart(void)
 
     enter(capacity, "Scan", &reads);
     check_refused(capacity, &reads, 1,
-                  "Scan: table users: no room in time within read_units = 1e-06");
+                  "Scan: table users: the budget of read_units = 1e-06 left no room in time");
     enter(capacity, "PutItem", &writes);
     enter(capacity, "Scan", &others);
     settle(capacity, "Scan", &reads, 0, false);
@@ -173,23 +173,46 @@ static void test_kinds_and_tables_apart(void)
 static void test_refused_takes_nothing(void)
 {
     const struct capacity_budget budgets[] = {
-        {NULL, {NEVER, 0}}, {"a", {NEVER, 0}}, {"b", {NEVER, 0}}};
+        {NULL, {NEVER, NEVER}}, {"a", {NEVER, 0}}, {"b", {NEVER, 0}}};
     struct capacity *capacity = capacity_of(budgets, 3);
-    const struct demand a = {"a", CAPACITY_READ, 1}, c = {"c", CAPACITY_READ, 1};
-    const struct demand both[] = {{"a", CAPACITY_READ, 5}, {"b", CAPACITY_READ, 5}};
-    const char *all = "Scan: table a: no room in time within read_units = 1e-06 of all tables "
-                      "together";
+    const struct demand a = {"a", CAPACITY_READ, 1}, b = {"b", CAPACITY_READ, 1};
+    const struct demand c = {"c", CAPACITY_WRITE, 1};
+    const struct demand all[] = {
+        {"a", CAPACITY_READ, 5}, {"b", CAPACITY_READ, 5}, {"c", CAPACITY_WRITE, 5}};
 
-    enter(capacity, "Query", &c);
-    check_refused(capacity, &a, 1, all);
-    check_refused(capacity, both, 2, all);
-    settle(capacity, "Query", &c, 0, false);
+    enter(capacity, "PutItem", &c);
+    check_refused(
+        capacity, all, 3,
+        "Scan: table c: the budget of write_units = 1e-06 for all tables left no room in time");
     enter(capacity, "Query", &a);
+    check_refused(
+        capacity, &b, 1,
+        "Scan: table b: the budget of read_units = 1e-06 for all tables left no room in time");
+    check_refused(capacity, all, 2,
+                  "Scan: table a: the budget of read_units = 1e-06 left no room in time");
     settle(capacity, "Query", &a, 0, false);
-    check_refused(capacity, both, 2,
-                  "Scan: table b: no room in time within read_units = 1e-06 of all tables "
-                  "together");
+    enter(capacity, "Query", &b);
+    settle(capacity, "Query", &b, 0, false);
     enter(capacity, "Query", &a);
+    capacity_free(capacity);
+}
+
+/* A request for several tables passes as one, and what it took is owed as a whole. */
+static void test_does_not_wait_for_itself(void)
+{
+    const struct capacity_budget budget = {NULL, {NEVER, NEVER}};
+    struct capacity *capacity = capacity_of(&budget, 1);
+    const struct demand demands[] = {
+        {"a", CAPACITY_WRITE, 2}, {"b", CAPACITY_WRITE, 4}, {"c", CAPACITY_READ, 1}};
+    const struct spent nothing[3] = {{{0}, {false}}};
+    const struct demand others = {"d", CAPACITY_WRITE, 1};
+
+    check_int(capacity_enter(capacity, "TransactWriteItems", demands, 3, 0, NULL, NULL), 0);
+    check_refused(
+        capacity, &others, 1,
+        "Scan: table d: the budget of write_units = 1e-06 for all tables left no room in time");
+    capacity_settle(capacity, "TransactWriteItems", demands, 3, nothing);
+    check_int(capacity_enter(capacity, "TransactWriteItems", demands, 3, 0, NULL, NULL), 0);
     capacity_free(capacity);
 }
 
@@ -204,7 +227,7 @@ static void test_unexpected_units(void)
     capacity_settle(capacity, "TransactWriteItems", &writes, 1,
                     &(const struct spent){{4, 0}, {true, false}});
     check_refused(capacity, &reads, 1,
-                  "Scan: table users: no room in time within read_units = 1e-06");
+                  "Scan: table users: the budget of read_units = 1e-06 left no room in time");
     capacity_free(capacity);
 }
 
@@ -415,6 +438,7 @@ static void test_asking(void)
 
 CHECK_MAIN(CHECK_TEST(test_counts), CHECK_TEST(test_demands), CHECK_TEST(test_limits),
            CHECK_TEST(test_kinds_and_tables_apart), CHECK_TEST(test_refused_takes_nothing),
-           CHECK_TEST(test_unexpected_units), CHECK_TEST(test_cancelled),
-           CHECK_TEST(test_waits_for_what_is_owed), CHECK_TEST(test_fair),
-           CHECK_TEST(test_tables_overtake), CHECK_TEST(test_many_threads), CHECK_TEST(test_asking))
+           CHECK_TEST(test_does_not_wait_for_itself), CHECK_TEST(test_unexpected_units),
+           CHECK_TEST(test_cancelled), CHECK_TEST(test_waits_for_what_is_owed),
+           CHECK_TEST(test_fair), CHECK_TEST(test_tables_overtake), CHECK_TEST(test_many_threads),
+           CHECK_TEST(test_asking))

@@ -244,9 +244,9 @@ static void add_rates(struct grid *grid, const char *name, double reads, double 
 
     buf_init(&text, 1024);
     if (reads > 0)
-        buf_addf(&text, "%g read%s", reads, writes > 0 ? ", " : "");
+        buf_addf(&text, "%.15g read%s", reads, writes > 0 ? ", " : "");
     if (writes > 0)
-        buf_addf(&text, "%g write", writes);
+        buf_addf(&text, "%.15g write", writes);
     buf_add_text(&text, text.len ? " units a second" : none);
     grid_addf(grid, "%s", name);
     grid_add(grid, buf_span(&text));
@@ -258,8 +258,8 @@ static void add_scan_rows(struct grid *grid, const struct estimate *estimate)
     cleanup(buf_release) struct buf text;
 
     buf_init(&text, 1024);
-    buf_addf(&text, "%g read units (%g where they need not be consistent), ", measure->scan_units,
-             measure->scan_units / 2);
+    buf_addf(&text, "%.15g read units (%.15g where they need not be consistent), ",
+             measure->scan_units, measure->scan_units / 2);
     add_count(&text, measure->scan_requests, "request");
     add_seconds(&text, scan_seconds(measure));
     grid_addf(grid, "Listing");
@@ -270,7 +270,7 @@ static void add_scan_rows(struct grid *grid, const struct estimate *estimate)
         return;
     }
     buf_clear(&text);
-    buf_addf(&text, "at least %g read units: the listing, then each partition",
+    buf_addf(&text, "at least %.15g read units: the listing, then each partition",
              2 * measure->scan_units);
     add_seconds(&text, 2 * scan_seconds(measure));
     grid_add(grid, buf_span(&text));
@@ -282,9 +282,9 @@ static void add_load_row(struct grid *grid, const struct estimate *estimate)
     cleanup(buf_release) struct buf text;
 
     buf_init(&text, 1024);
-    buf_addf(&text, "%g write units ", load->cost.table + load->cost.indexes);
+    buf_addf(&text, "%.15g write units ", load->cost.table + load->cost.indexes);
     if (load->cost.indexes > 0)
-        buf_addf(&text, "(%g of them of indexes) ", load->cost.indexes);
+        buf_addf(&text, "(%.15g of them of indexes) ", load->cost.indexes);
     buf_add_text(&text, "for ");
     add_count(&text, load->items, "item");
     buf_add_text(&text, ", ");
