@@ -5,9 +5,9 @@
  * usage: call_client [--ca FILE] [--deadline MS] [--request MS] [--profile NAME] [--debug]
  *
  * Reads one job a line: {"operation": TEXT, "body": TEXT, "once": BOOL, "count": N, "threads": N,
- * "cancel": BOOL}; N threads make N calls each, and where "cancel" says so, the next line (an empty
- * one) cancels them all. Answers one line a job: how many calls came to which errno, sums, and the
- * last call in full.
+ * "cancel": BOOL, "waited": MS}; N threads make N calls each, which count as begun MS ago, and
+ * where "cancel" says so, the next line (an empty one) cancels them all. Answers one line a job:
+ * how many calls came to which errno, sums, and the last call in full.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -17,6 +17,7 @@
 
 #include "backend/dynamodb/client.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 
@@ -27,7 +28,7 @@ struct job {
     struct client *client;
     struct buf operation, body;
     bool once, cancel;
-    long count, threads;
+    long count, threads, waited_ms;
     atomic_bool cancelled;
     pthread_mutex_t lock; /* guards what follows */
     unsigned codes[CODES_MAX];
@@ -63,6 +64,7 @@ static void *make_calls(void *context)
         .body = buf_span(&job->body),
         .once = job->once,
         .cancelled = &job->cancelled,
+        .begun_ns = job->waited_ms ? clock_steady_ns() - job->waited_ms * INT64_C(1000000) : 0,
     };
     cleanup(outcome_release) struct outcome outcome;
     outcome_init(&outcome);
@@ -136,6 +138,8 @@ static void take_member(struct job *job, const char *name, const struct json_tok
         job->once = value->kind == JSON_TRUE;
     else if (strcmp(name, "count") == 0)
         job->count = number;
+    else if (strcmp(name, "waited") == 0)
+        job->waited_ms = number;
     else if (strcmp(name, "threads") == 0)
         job->threads = number < THREADS_MAX ? number : THREADS_MAX;
     else if (strcmp(name, "cancel") == 0)

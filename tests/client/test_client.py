@@ -223,6 +223,14 @@ class Time(ClientTest):
         outcome = self.outcome({"do": "drip"}, options=("--deadline", "1500"))
         self.check(outcome, "ETIMEDOUT", attempts=1)
 
+    def test_waits_before_a_call_count(self):
+        """Of a minute in all."""
+        with self.client() as client:
+            self.check(client.call(waited=30_000), "0", attempts=1)
+            outcome = client.call(waited=60_000)
+            self.check(outcome, "ETIMEDOUT", attempts=0, message="GetItem: no time was left")
+            self.assertEqual(0, self.server.count(outcome["id"]))
+
     def test_slow_then_well(self):
         outcome = self.outcome({"do": "drip"}, {}, options=("--request", "1500"))
         self.check(outcome, "0", attempts=2, repeated=1)
