@@ -100,7 +100,7 @@ struct inode {
                             steady clock */
     bool in_cache : 1;   /* on the list of bodies */
     bool storing : 1;    /* its body is being handed to the kernel */
-    bool filled : 1;     /* it was */
+    bool filled : 1;     /* it was; of a directory: it was listed to the end */
     bool listed : 1;     /* on its parent's list of local entries */
     bool conflicted : 1; /* its last rename was refused, and the kernel will try it once more */
     bool frozen : 1;     /* a rename is under way: edits and saves wait for cache->changed */

@@ -41,6 +41,7 @@ int listing_open(struct mount *mount, struct inode *dir, struct listing **ret_li
     if (!listing)
         return -ENOMEM;
     listing->mount = mount;
+    listing->begun_ms = cache_ms();
     struct buf *bufs[LISTING_BUFS];
     listing_bufs(listing, bufs);
     for (size_t i = 0; i < LISTING_BUFS; i++)
@@ -137,13 +138,20 @@ void listings_free(struct mount *mount)
         listing_release(mount, mount->listings);
 }
 
+/* Where nobody tells of changes, what was listed counts for a while. */
+static bool was_listed_locked(const struct mount *mount, const struct inode *dir)
+{
+    return dir->volume && dir->filled && inode_told_ago(dir) < mount->config->cache_ttl * 1000;
+}
+
 bool listing_keep(struct mount *mount, struct inode *dir)
 {
     if (dir->kind == INODE_CONTROL)
         return false;
-    if (dir->volume && !backend_can(dir->volume->backend, BACKEND_LOG))
-        return false;
+    bool told = dir->volume ? backend_can(dir->volume->backend, BACKEND_LOG) : all_tell(mount);
     scoped_lock(&mount->cache->lock);
+    if (!told && !was_listed_locked(mount, dir))
+        return false;
     if (!item_expired(dir->meta.ttl, clock_now_s()))
         return true;
     dir->meta.ttl = 0; /* the listing that follows sets it anew */
@@ -307,6 +315,14 @@ static bool emit_one(struct listing *listing, fuse_req_t req, size_t index, size
     return fits;
 }
 
+/* The end was given out: all of the directory, as of when it was opened. */
+static void note_listed(struct listing *listing)
+{
+    scoped_lock(&listing->mount->cache->lock);
+    listing->dir->filled = true;
+    inode_told_at(listing->dir, listing->begun_ms);
+}
+
 int listing_read(struct listing *listing, fuse_req_t req, off_t offset, size_t size, bool plus,
                  struct buf *out, struct err *err)
 {
@@ -320,6 +336,8 @@ int listing_read(struct listing *listing, fuse_req_t req, off_t offset, size_t s
     out->len = 0;
     for (size_t index = (size_t)offset;;) {
         int code = fetch_until(listing, index, err);
+        if (code == 0 && index >= entry_count(listing))
+            note_listed(listing);
         if (code < 0 || index >= entry_count(listing))
             return out->len ? 0 : code; /* told with the next call, which starts at the fault */
         enum run run = emit_run(listing, req, &index, size, plus, out);

@@ -29,6 +29,7 @@ struct listing {
     struct listing *next, **link; /* the mount's open directories: cache->lock */
     struct inode *dir;            /* a reference */
     enum stage stage;
+    uint32_t begun_ms; /* of cache_ms */
     struct buf names;
     struct buf entries; /* size_t[]: where each name begins in `names`; NUL ends it */
     size_t page_first;  /* index of the first entry that has a detail */

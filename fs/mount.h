@@ -183,6 +183,8 @@ int volume_load(struct mount *, struct span name, struct err *);
 /* Whether what is known of the table NAME (len 0: of which tables there are) still counts without
  * asking: where a backend tells of changes, or told a moment ago. */
 bool volumes_current(struct mount *, struct span name);
+/* Whether all backends tell of changes. */
+bool all_tell(const struct mount *);
 void volumes_free(struct mount *);
 struct volume *volume_find_locked(struct mount *, struct span name);
 struct volume *volume_by_id_locked(struct mount *, const struct backend *, uint64_t table_id);

@@ -149,7 +149,7 @@ int volume_load(struct mount *mount, struct span name, struct err *err)
     return code;
 }
 
-static bool all_tell(const struct mount *mount)
+bool all_tell(const struct mount *mount)
 {
     for (size_t i = 0; i < mount->source->count; i++)
         if (!backend_can(mount->source->backends[i], BACKEND_LOG))

@@ -99,7 +99,7 @@ static int try_chosen(struct service *service, struct err *err)
 /* Whether address and credentials are right. */
 static int try_service(struct service *service, struct err *err)
 {
-    cleanup(buf_release) struct buf body;
+    cleanup(buf_release) struct buf body = {0};
 
     if (service->only_tables)
         return try_chosen(service, err);

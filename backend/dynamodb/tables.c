@@ -40,7 +40,7 @@ void service_chosen(const struct service *service, struct buf *names)
 
 bool service_shows(const struct service *service, struct span name)
 {
-    cleanup(buf_release) struct buf names;
+    cleanup(buf_release) struct buf names = {0};
 
     if (!service->only_tables)
         return true;

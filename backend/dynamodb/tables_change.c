@@ -143,7 +143,7 @@ static void forget(struct service *service, const struct table *table)
 int service_create_table(struct backend *backend, const struct table *table, struct err *err)
 {
     struct service *service = service_of(backend);
-    cleanup(buf_release) struct buf body;
+    cleanup(buf_release) struct buf body = {0};
 
     if (!service_shows(service, span_text(table->name)))
         return err_set(err, EPERM, "table %s is not among those that were chosen: %s", table->name,

@@ -131,6 +131,11 @@ class Mount:
                 poller.poll(20)
         return self
 
+    def alive(self):
+        """Fails where the daemon has ended: what comes next would wait for it in vain."""
+        if self.process.poll() is not None:
+            raise AssertionError(f"the daemon has died:\n{self.log_text()[-6000:]}")
+
     def log_text(self):
         with open(self.log_path, errors="replace") as log:
             return log.read()

@@ -110,6 +110,7 @@ class MountedServiceTest(ServiceTest):
 
     def setUp(self):
         super().setUp()
+        self.mount.alive()
         self.make()
         self.dir = os.path.join(self.mount.point, self.table)
         wait_for("the new table", lambda: os.path.isdir(self.dir))

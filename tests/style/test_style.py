@@ -31,6 +31,7 @@ LINES_WANTED, LINES_MAX = 500, 600
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b(?!X)")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(work|root)/\w")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(<[^>]+>|"[^"]+")', re.M)
+CLEANED_UP = re.compile(r"\s+cleanup\w*(\(\w+\))? [^=(]*;")
 SOURCE = re.compile(r"\.(c|h|py)$")
 
 
@@ -57,6 +58,21 @@ def text_of(name):
         return data.decode() if b"\0" not in data else None
     except UnicodeDecodeError:
         return None
+
+
+def uninitialised(text):
+    """(line, name) of variables with a cleanup that a return may reach before they are mentioned."""
+    lines, found = text.split("\n"), []
+    for number, line in enumerate(lines, 1):
+        line = line.split(";")[0] + ";"
+        if not CLEANED_UP.match(line):
+            continue
+        for name in re.findall(r"(\w+)(?:\[\w+\])*(?=[,;])", line):
+            telling = re.compile(rf"\b({name}|return)\b|^}}")
+            first = next(filter(telling.search, lines[number:]), "")
+            if not re.search(rf"\b{name}\b", first):
+                found.append((number, name))
+    return found
 
 
 class Style(unittest.TestCase):
@@ -130,6 +146,16 @@ class Style(unittest.TestCase):
     def test_no_paths_of_one_machine(self):
         self.none(f"{name}:{text[:found.start()].count(chr(10)) + 1}: {found[0]}"
                   for name, text in self.texts.items() for found in MACHINE_PATH.finditer(text))
+
+    def test_what_is_cleaned_up_is_initialised(self):
+        self.none(f"{name}:{line}: {variable} may be released before it has a value"
+                  for name, text in self.sources.items() if name.endswith(".c")
+                  for line, variable in uninitialised(text))
+
+    def test_an_early_return_is_found(self):
+        body = "    cleanup(buf_release) struct buf one, two;\n%s    return 0;\n"
+        self.assertEqual([(1, "one"), (1, "two")], uninitialised(body % ""))
+        self.assertEqual([(1, "two")], uninitialised(body % "    buf_init(&one, 1);\n"))
 
     def test_header_guards_are_unique(self):
         guards = collections.Counter(

@@ -64,7 +64,7 @@ static int add_row(struct item_output *output, const struct record *record)
 {
     const struct table *table = output->table;
     cleanup(value_release) struct value item = {0};
-    cleanup(buf_release) struct buf text;
+    cleanup(buf_release) struct buf text = {0};
     int r = item_from_body(table, record->key, record->body,
                            ttl_beside(record->body, record->meta.ttl), &item, output->err);
 
