@@ -322,11 +322,11 @@ void service_scan_close(struct scan *opened)
     free(scan);
 }
 
-/* A small table is not worth the requests of many segments. */
-static unsigned segment_count(struct service *service, const struct table *table,
-                              const struct scan_range *range)
+/* A small table is not worth the requests of many segments, and a small budget is used up by one.
+ */
+unsigned service_segments(struct service *service, const struct table *table)
 {
-    if (range->partition.data)
+    if (service_page_units(service, table) > 0)
         return 1;
     uint64_t bytes = service_table_bytes(service, table);
     uint64_t worth = bytes ? bytes / SEGMENT_BYTES + 1 : service->segments;
@@ -337,7 +337,7 @@ int service_scan_open(struct backend *backend, const struct table *table,
                       const struct scan_range *range, struct scan **ret_scan, struct err *err)
 {
     struct service *service = service_of(backend);
-    unsigned count = segment_count(service, table, range);
+    unsigned count = range->partition.data ? 1 : service_segments(service, table);
     struct parallel_scan *scan = calloc(1, sizeof *scan + count * sizeof scan->segments[0]);
 
     if (!scan)

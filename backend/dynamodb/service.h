@@ -111,7 +111,8 @@ int service_get_typed(struct service *, const struct table *, struct key, struct
                       struct err *);
 int service_walk(struct backend *, const struct table *, const struct walk *, record_fn, void *,
                  struct err *);
-/* Scans in parallel segments (scan.c). */
+/* Scans in parallel segments (scan.c); how many TABLE is read in. */
+unsigned service_segments(struct service *, const struct table *);
 int service_scan_open(struct backend *, const struct table *, const struct scan_range *,
                       struct scan **ret_scan, struct err *);
 int service_scan_next(struct scan *, size_t limit, record_fn, void *, struct err *);

@@ -372,7 +372,7 @@ static int transact(struct service *service, struct plan **sent, size_t count,
                     struct outcome *ret_outcome, struct err *err)
 {
     cleanup_free struct demand *demands = calloc(count, sizeof *demands);
-    cleanup(buf_release) struct buf body;
+    cleanup(buf_release) struct buf body = {0};
     size_t tables = 0;
 
     outcome_init(ret_outcome);

@@ -12,6 +12,7 @@ import re
 from service import ServiceTest, SOURCE, wait_for
 from harness import ITEMCTL  # pylint: disable=wrong-import-order
 from scripted import Scripted  # pylint: disable=wrong-import-order
+import wire  # pylint: disable=wrong-import-order
 
 ITEM_OPERATIONS = {"GetItem", "PutItem", "DeleteItem", "Query", "Scan", "BatchWriteItem",
                    "TransactWriteItems"}
@@ -29,8 +30,7 @@ class Recorder(Scripted):
     def reply(self, request):
         body = request.json if request.header("x-amz-target") else {}
         if self.refuses and "ReturnConsumedCapacity" in body:
-            self.error(request.operation, "ValidationException", "no such parameter")
-            return super().reply(request)
+            return wire.error_answer("ValidationException", "no such parameter")
         answer = super().reply(request)
         found = json.loads(answer.body)
         consumed = found.pop("ConsumedCapacity", None) or []

@@ -56,8 +56,10 @@ class ServiceTest(PlaceTest):
         self.addCleanup(self.forget, self.table)
 
     def forget(self, table):
+        """It is gone, not just going, when this returns."""
         try:
             self.boto.delete_table(TableName=table)
+            wait_for("the table's end", lambda: self.boto.describe_table(TableName=table) is None)
         except self.boto.exceptions.ResourceNotFoundException:
             pass
 

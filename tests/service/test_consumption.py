@@ -11,6 +11,8 @@ import unittest
 from capacity import CapacityTest, ITEM_OPERATIONS
 from engines import each_engine, for_engine  # pylint: disable=wrong-import-order
 
+SEGMENTS = 4  # that a table is read in side by side
+
 
 @each_engine
 class Consumption(CapacityTest):
@@ -101,7 +103,7 @@ class Consumption(CapacityTest):
             mount.unmount()
 
     def test_a_service_that_refuses_to_tell(self):
-        """It is asked once for each operation, and everything works."""
+        """It is asked once for each operation, a scan once in each segment, and everything works."""
         with self.recorder(refuses=True) as server:
             mount = self.mounted(server)
             self.work(os.path.join(mount.point, self.table))
@@ -112,6 +114,7 @@ class Consumption(CapacityTest):
             self.assertLessEqual({"GetItem", "PutItem", "DeleteItem", "Scan"}, set(asked))
             # dynalite knows no transactions: there each tells nothing of the parameter
             asked.pop("TransactWriteItems", None)
+            self.assertLessEqual(asked.pop("Scan"), SEGMENTS)
             self.assertEqual({1}, set(asked.values()), asked)
             mount.unmount()
 
@@ -165,7 +168,8 @@ class Answers(CapacityTest):
             server.answer("Scan", {"Items": [], "Count": 0, "ScannedCount": 0,
                                    "ConsumedCapacity": {"CapacityUnits": 2.5}})
             self.assertEqual([], os.listdir(os.path.join(mount.point, self.table)))
-            self.assertEqual(2.5, self.of_table(mount, "consumed_read_units_total")["Scan"])
+            rest = sum(server.units(self.table, "Scan"))
+            self.assertEqual(2.5 + rest, self.of_table(mount, "consumed_read_units_total")["Scan"])
             mount.unmount()
 
     def test_a_transaction_that_had_been_applied(self):

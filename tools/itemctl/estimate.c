@@ -59,7 +59,7 @@ static void add_cost(struct load *load, const struct measure *measure, const str
 static int add_line(struct estimate *estimate, struct span line, struct err *err)
 {
     cleanup(value_release) struct value item = {0};
-    cleanup(buf_release) struct buf partition, sort;
+    cleanup(buf_release) struct buf partition = {0}, sort = {0};
     struct put_cost cost;
 
     if (text_is_blank(line))
