@@ -82,6 +82,9 @@ void add_part(struct buf *out, enum value_type type, struct span part);
 void service_chosen(const struct service *, struct buf *names);
 /* Whether a table of that name is, or would be, among those shown. */
 bool service_shows(const struct service *, struct span name);
+/* Whether a table of the service can have that name. Others are not asked for: programs look for
+ * all sorts of names in a directory. */
+bool service_can_name(struct span name);
 int service_tables(struct backend *, table_fn each, void *context, struct err *);
 int service_create_table(struct backend *, const struct table *, struct err *);
 int service_drop_table(struct backend *, const struct table *, bool force, struct err *);

@@ -18,6 +18,8 @@
 #include "base/json.h"
 #include "base/text.h"
 
+#define TABLE_NAME_MIN 3
+#define TABLE_NAME_MAX 255
 #define TABLE_FRESH_MS 1000   /* of a description that is asked for by name, and of the list */
 #define LISTED_FRESH_MS 60000 /* of one that is among all: whoever uses a table asks for it */
 
@@ -50,6 +52,19 @@ bool service_shows(const struct service *service, struct span name)
         if (span_equal(span_text(names.data + at), name))
             return true;
     return false;
+}
+
+bool service_can_name(struct span name)
+{
+    static const char name_characters[] = "abcdefghijklmnopqrstuvwxyz"
+                                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+
+    if (name.len < TABLE_NAME_MIN || name.len > TABLE_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < name.len; i++)
+        if (!memchr(name_characters, name.data[i], sizeof name_characters - 1))
+            return false;
+    return true;
 }
 
 /* --- One description --- */
@@ -174,11 +189,13 @@ static int call_about(struct service *service, const char *operation, const stru
                       struct outcome *ret_outcome, struct err *err)
 {
     cleanup(buf_release) struct buf body;
+    struct err own = {""};
 
     buf_init(&body, 65536);
     request_begin(&body, table);
     buf_add_char(&body, '}');
-    return service_call(service, operation, &body, ret_outcome, err);
+    int r = service_call(service, operation, &body, ret_outcome, &own);
+    return r < 0 ? err_set(err, -r, "table %s: %s", table->name, err_text(&own, r)) : 0;
 }
 
 /* Services without time to live have no such attribute. */
@@ -267,7 +284,7 @@ int service_describe(struct backend *backend, struct span name, struct table **r
     struct service *service = service_of(backend);
     int r = 0;
 
-    if (!service_shows(service, name))
+    if (!service_can_name(name) || !service_shows(service, name))
         return err_set(err, ENOENT, "there is no table %.*s", (int)name.len, name.data);
     if (!is_fresh(service, name, TABLE_FRESH_MS))
         r = refresh(service, name, err);

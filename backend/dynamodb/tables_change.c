@@ -145,6 +145,11 @@ int service_create_table(struct backend *backend, const struct table *table, str
     struct service *service = service_of(backend);
     cleanup(buf_release) struct buf body = {0};
 
+    if (!service_can_name(span_text(table->name)))
+        return err_set(err, EINVAL,
+                       "table %s: the service's tables have names of 3 to 255 letters, digits, "
+                       "_, - and .",
+                       table->name);
     if (!service_shows(service, span_text(table->name)))
         return err_set(err, EPERM, "table %s is not among those that were chosen: %s", table->name,
                        service->only_tables);

@@ -158,6 +158,18 @@ class Mounted(MountedServiceTest):
         with self.assertRaises(self.boto.exceptions.ResourceNotFoundException):
             self.boto.describe_table(TableName=self.table + "-new")
 
+    def test_names_that_no_table_can_have(self):
+        for name in ("a", "x y", "caf\u00e9", "x" * 256, "a:b"):
+            with self.subTest(name=name):
+                path = os.path.join(self.mount.point, name)
+                missing = errno.ENAMETOOLONG if len(name) > 255 else errno.ENOENT
+                self.assertErrno(missing, os.stat, path)
+                self.assertErrno(errno.ENAMETOOLONG if len(name) > 255 else errno.EINVAL,
+                                 os.mkdir, path)
+        self.assertErrno(errno.EINVAL, os.mkdir, os.path.join(self.mount.point, "x y"))
+        self.assertEqual(b"table x y: the service's tables have names of 3 to 255 letters, digits, "
+                         b"_, - and .", os.getxattr(self.mount.point, "user.itemfs.error"))
+
 
 if __name__ == "__main__":
     unittest.main()
