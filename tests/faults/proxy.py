@@ -12,6 +12,8 @@ usage: proxy.py ENDPOINT [--seed N] [--latency MS] [--alternator] [--fault OPERA
 Kinds of faults, where "before" means that the engine has not seen the request:
   throttle, throttle-503, error-500, error-503, expired, skew    an error, before
   unavailable-after   503, though the engine has applied the request
+  hold, hold-after    the request, or its answer, waits until let_go() or heal(); then it goes on,
+                      whether its client is still there or not
   reset, reset-after  the connection is reset: before, or after the engine applied the request
   drop-after          as reset-after, as an orderly end of file
   truncate, corrupt, bad-crc, garbage    the engine's answer, damaged
@@ -31,6 +33,7 @@ import json
 import os
 import random
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
@@ -68,7 +71,8 @@ DAMAGE = {
     "close": {"close": True},
     "unavailable-after": {},
 }
-SPECIAL = {"reset", "partial", "empty-page"}
+HOLDING = {"hold", "hold-after"}
+SPECIAL = HOLDING | {"reset", "partial", "empty-page"}
 
 
 @dataclasses.dataclass
@@ -92,6 +96,8 @@ class Proxy(wire.Server):
         self.latency_ms = latency_ms
         self.faults = []
         self.injected = []  # (operation, kind), in their order
+        self.held = 0  # requests that wait
+        self.released = threading.Event()
         self.alternator = None
         if alternator_options is not None:
             self.alternator = alternator.Alternator(self.upstream, **alternator_options)
@@ -99,6 +105,8 @@ class Proxy(wire.Server):
     def fault(self, operation, kind, times=None, probability=1.0, after=0, optional=False):
         if kind not in ERRORS and kind not in DAMAGE and kind not in SPECIAL:
             raise ValueError(f"no fault of this kind: {kind}")
+        if kind in HOLDING:
+            self.released.clear()
         with self.lock:
             self.faults.append(Fault(operation, kind, times, probability, after, optional))
 
@@ -107,6 +115,33 @@ class Proxy(wire.Server):
         with self.lock:
             for fault in self.faults:
                 fault.times = 0
+        self.let_go()
+
+    def let_go(self):
+        """What is held goes on; returns when the engine has had it."""
+        self.released.set()
+        self.wait_held(0)
+
+    def wait_held(self, count):
+        """Until so many requests are held."""
+        with self.seen:
+            if not self.seen.wait_for(lambda: self.held == count, wire.PATIENCE):
+                raise AssertionError(f"{self.held} requests are held, not {count}")
+
+    def hold(self):
+        with self.seen:
+            self.held += 1
+            self.seen.notify_all()
+        self.released.wait()
+
+    def held_no_more(self):
+        with self.seen:
+            self.held -= 1
+            self.seen.notify_all()
+
+    def stop(self):
+        self.let_go()
+        super().stop()
 
     def check(self):
         super().check()
@@ -149,6 +184,8 @@ class Proxy(wire.Server):
             answer = wire.error_answer(name, message, status)
             if kind == "skew":
                 answer.headers["Date"] = email.utils.formatdate(time.time() + SKEW, usegmt=True)
+        elif kind in HOLDING:
+            answer = self.pass_on_held(request, kind)
         elif kind == "partial":
             answer = self.partial(request)
         elif kind == "empty-page":
@@ -163,6 +200,14 @@ class Proxy(wire.Server):
                               if name.lower() != "x-amz-crc32"}
             answer.crc = "absent"
         return answer
+
+    def pass_on_held(self, request, kind):
+        answer = self.pass_on(request) if kind == "hold-after" else None
+        self.hold()
+        try:
+            return answer or self.pass_on(request)
+        finally:
+            self.held_no_more()
 
     def pass_on(self, request, body=None):
         if self.alternator:
