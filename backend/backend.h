@@ -129,6 +129,8 @@ struct action {
 #define WRITE_LOOSE                                                                                \
     2u /* unconditional puts and deletes of items that need not be applied together: what a bulk   \
           load wants. Where it fails, some may have been applied. */
+#define WRITE_TRY                                                                                  \
+    4u /* of the embedded store: nothing is written; the result tells whether it could be */
 
 /* One entry of the change log. Items are delivered in the order of their changes. */
 enum log_kind {
@@ -339,8 +341,9 @@ void backend_scan_close(struct scan *); /* accepts NULL */
 /* Items of one partition of the table or of an index, in sort order. */
 int backend_query(struct backend *, const struct table *, const struct query *, record_fn, void *,
                   struct err *);
-/* Partitions of a sorted table that hold an item or scratch files, in order, LIMIT at most (0:
- * all). */
+/* Partitions of a sorted table that hold an item or scratch files, in key order (BACKEND_ORDERED)
+ * or that of their bytes, LIMIT at most (0: all). `items` is a count, or 1 where nobody counts
+ * them. */
 int backend_partitions(struct backend *, const struct table *, struct span after, size_t limit,
                        partition_fn, void *, struct err *);
 /* -ENOENT when it holds no item and no scratch file. */

@@ -7,6 +7,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+#define DIRECTORIES_TABLE "itemfs directories"
+#define SETTLE_PAUSE_NS NS_PER_S
+#define SETTLE_PAUSE_MAX_NS (60 * NS_PER_S)
+
 #define TRIM_EVERY_S 3600
 
 /* --- The state database's tables --- */
@@ -17,53 +21,79 @@ static bool is_like(const struct table *state, const struct table *table)
            key_attribute_equal(&state->sort, &table->sort);
 }
 
-/* A table for the scratch files of TABLE: same name and keys, nothing else. */
-static int make_state(struct beside *beside, const struct table *table, struct err *err)
+/* The table of the state database that has WANTED's name and keys, as a copy to free; made where
+ * there is none, or that of an earlier table of that name. */
+static int find_or_make(struct beside *beside, const struct table *wanted, struct table **ret_table,
+                        struct err *err)
 {
-    struct table *state = table_copy(table);
-
-    if (!state)
-        return -ENOMEM;
-    for (size_t i = 0; i < state->index_count; i++)
-        index_release(&state->indexes[i]);
-    state->index_count = 0;
-    free(state->ttl_attribute);
-    state->ttl_attribute = NULL;
-    state->keys = KEYS_PLAIN;
-    state->stream = false;
-    int r = backend_create_table(beside->state, state, err);
-    table_free(state);
-    if (r != -EEXIST) /* another mount was quicker */
-        return r;
-    err_clear(err);
-    return 0;
-}
-
-static int find_state(struct beside *beside, const struct table *table, struct table **ret_state,
-                      struct err *err)
-{
-    struct table *state;
+    struct table *found;
     struct err own = {""};
-    int r = backend_describe(beside->state, span_text(table->name), &state, &own);
+    int r = backend_describe(beside->state, span_text(wanted->name), &found, &own);
 
-    if (r == 0 && !is_like(state, table)) { /* of an earlier table of that name */
-        r = backend_drop_table(beside->state, state, true, err);
-        table_free(state);
+    if (r == 0 && !is_like(found, wanted)) {
+        r = backend_drop_table(beside->state, found, true, &own);
+        table_free(found);
         if (r == 0)
             r = -ENOENT;
     }
     if (r == -ENOENT) {
-        r = make_state(beside, table, err);
+        err_clear(&own);
+        r = backend_create_table(beside->state, wanted, &own);
+        if (r == -EEXIST) { /* another process was quicker */
+            err_clear(&own);
+            r = 0;
+        }
         if (r == 0)
-            r = backend_describe(beside->state, span_text(table->name), &state, err);
+            r = backend_describe(beside->state, span_text(wanted->name), &found, &own);
     }
     if (r < 0)
         return err_set(err, -r, "the state database: %s", err_text(&own, r));
-    *ret_state = state;
+    *ret_table = found;
     return 0;
 }
 
-int beside_state(struct beside *beside, const struct table *table, const struct table **ret_state,
+int state_table(struct beside *beside, const char *name, const char *partition, const char *sort,
+                struct table **ret_table, struct err *err)
+{
+    struct table *wanted = table_new(span_text(name));
+    int r = wanted ? key_attribute_parse(span_text(partition), &wanted->partition, err) : -ENOMEM;
+
+    if (r == 0 && sort)
+        r = key_attribute_parse(span_text(sort), &wanted->sort, err);
+    if (r == 0)
+        r = find_or_make(beside, wanted, ret_table, err);
+    table_free(wanted);
+    return r;
+}
+
+/* A table with TABLE's keys and nothing else. */
+static struct table *plain_copy(const struct table *table)
+{
+    struct table *copy = table_new(span_text(table->name));
+    struct table *whole = copy ? table_copy(table) : NULL;
+
+    if (!whole) {
+        table_free(copy);
+        return NULL;
+    }
+    copy->partition = whole->partition;
+    copy->sort = whole->sort;
+    whole->partition = whole->sort = (struct key_attribute){NULL, VALUE_S};
+    table_free(whole);
+    return copy;
+}
+
+static int make_files(struct beside *beside, const struct table *table, struct table **ret_files,
+                      struct err *err)
+{
+    struct table *wanted = plain_copy(table);
+    int r = wanted ? find_or_make(beside, wanted, ret_files, err) : -ENOMEM;
+
+    table_free(wanted);
+    return r;
+}
+
+int beside_files(struct beside *beside, const struct table *table, const struct table **ret_files,
                  struct err *err)
 {
     scoped_lock(&beside->lock);
@@ -71,32 +101,32 @@ int beside_state(struct beside *beside, const struct table *table, const struct 
     while (pair && pair->id != table->id)
         pair = pair->next;
     if (!pair) {
-        struct table *state;
-        int r = find_state(beside, table, &state, err);
+        struct table *files;
+        int r = make_files(beside, table, &files, err);
         pair = r < 0 ? NULL : malloc(sizeof *pair);
         if (!pair) {
             if (r == 0)
-                table_free(state);
+                table_free(files);
             return r < 0 ? r : -ENOMEM;
         }
-        *pair = (struct pair){table->id, state, beside->pairs};
+        *pair = (struct pair){table->id, files, beside->pairs};
         beside->pairs = pair;
     }
-    *ret_state = pair->state;
+    *ret_files = pair->files;
     return 0;
 }
 
 /* --- Handed on --- */
 
-static int beside_tables(struct backend *backend, table_fn each, void *context, struct err *err)
-{
-    return backend_tables(beside_of(backend)->items, each, context, err);
-}
-
 static int beside_describe(struct backend *backend, struct span name, struct table **ret_table,
                            struct err *err)
 {
-    return backend_describe(beside_of(backend)->items, name, ret_table, err);
+    struct beside *beside = beside_of(backend);
+    int r = backend_describe(beside->items, name, ret_table, err);
+
+    if (r == 0)
+        directory_see(beside, *ret_table);
+    return r;
 }
 
 static int beside_create_table(struct backend *backend, const struct table *table, struct err *err)
@@ -111,60 +141,38 @@ static int found_something(void *context, const struct scratch *scratch)
     return 1;
 }
 
+/* What remains of a table that is gone is of no use; a table of that name begins anew. */
+static void forget_table(struct beside *beside, const struct table *table,
+                         const struct table *files)
+{
+    (void)backend_drop_table(beside->state, files, true, NULL); /* else it is in nobody's way */
+    (void)directory_forget(beside, table, NULL);
+}
+
 static int beside_drop_table(struct backend *backend, const struct table *table, bool force,
                              struct err *err)
 {
     struct beside *beside = beside_of(backend);
-    const struct table *state;
+    const struct table *files;
     bool found = false;
-    int r = beside_state(beside, table, &state, err);
+    int r = beside_files(beside, table, &files, err);
 
     if (r == 0 && !force)
-        r = backend_scratch_list(beside->state, state, span_of(NULL, 0), 0, found_something, &found,
+        r = backend_scratch_list(beside->state, files, span_of(NULL, 0), 0, found_something, &found,
                                  err);
     if (r < 0)
         return r;
     if (found)
         return err_set(err, ENOTEMPTY, "table %s has files beside its items", table->name);
     r = backend_drop_table(beside->items, table, force, err);
-    if (r == 0) /* what remains is of no use; a table of that name begins anew */
-        (void)backend_drop_table(beside->state, state, true, NULL);
+    if (r == 0)
+        forget_table(beside, table, files);
     return r;
 }
 
 static int beside_alter_table(struct backend *backend, const struct table *table, struct err *err)
 {
     return backend_alter_table(beside_of(backend)->items, table, err);
-}
-
-static int beside_partitions(struct backend *backend, const struct table *table, struct span after,
-                             size_t limit, partition_fn each, void *context, struct err *err)
-{
-    return backend_partitions(beside_of(backend)->items, table, after, limit, each, context, err);
-}
-
-/* A partition is there also when only scratch files are. */
-static int beside_partition(struct backend *backend, const struct table *table,
-                            struct span partition, uint64_t *ret_items, int64_t *ret_changed_ns,
-                            struct err *err)
-{
-    struct beside *beside = beside_of(backend);
-    const struct table *state;
-    bool found = false;
-    struct err own = {""};
-    int r = backend_partition(beside->items, table, partition, ret_items, ret_changed_ns, &own);
-
-    if (r == -ENOENT) {
-        int listed = beside_state(beside, table, &state, err);
-        if (listed == 0)
-            listed = backend_scratch_list(beside->state, state, partition, 0, found_something,
-                                          &found, err);
-        if (listed < 0)
-            return listed;
-        *ret_items = 0;
-        *ret_changed_ns = table->changed_ns;
-    }
-    return found ? 0 : r < 0 ? err_set(err, -r, "%s", err_text(&own, r)) : 0;
 }
 
 static int beside_sync(struct backend *backend, struct err *err)
@@ -174,16 +182,33 @@ static int beside_sync(struct backend *backend, struct err *err)
     return r ? r : backend_sync(beside_of(backend)->state, err);
 }
 
+/* A walk of scratch files: they are the state database's, and told as the table's own. */
+struct files_walk {
+    const struct table *table;
+    scratch_fn each;
+    void *context;
+};
+
+static int tell_file(void *context, const struct scratch *scratch)
+{
+    const struct files_walk *walk = context;
+    struct scratch told = *scratch;
+
+    told.table_id = walk->table->id;
+    return walk->each(walk->context, &told);
+}
+
 static int beside_scratch_list(struct backend *backend, const struct table *table,
                                struct span partition, uint64_t parent, scratch_fn each,
                                void *context, struct err *err)
 {
     struct beside *beside = beside_of(backend);
-    const struct table *state;
-    int r = beside_state(beside, table, &state, err);
+    struct files_walk walk = {table, each, context};
+    const struct table *files;
+    int r = beside_files(beside, table, &files, err);
 
     return r ? r
-             : backend_scratch_list(beside->state, state, partition, parent, each, context, err);
+             : backend_scratch_list(beside->state, files, partition, parent, tell_file, &walk, err);
 }
 
 static int beside_scratch_find(struct backend *backend, const struct table *table,
@@ -191,11 +216,12 @@ static int beside_scratch_find(struct backend *backend, const struct table *tabl
                                scratch_fn each, void *context, struct err *err)
 {
     struct beside *beside = beside_of(backend);
-    const struct table *state;
-    int r = beside_state(beside, table, &state, err);
+    struct files_walk walk = {table, each, context};
+    const struct table *files;
+    int r = beside_files(beside, table, &files, err);
 
     return r ? r
-             : backend_scratch_find(beside->state, state, partition, parent, name, each, context,
+             : backend_scratch_find(beside->state, files, partition, parent, name, tell_file, &walk,
                                     err);
 }
 
@@ -217,16 +243,36 @@ static int beside_draft_read(struct backend *backend, uint64_t id, struct buf *b
     return backend_draft_read(beside_of(backend)->state, id, body, err);
 }
 
+/* What was cut short is tried again, less and less often while that fails. */
+static int settle_later(struct beside *beside, struct err *err)
+{
+    int64_t now_ns = clock_steady_ns();
+
+    if (now_ns < beside->settle_ns)
+        return 0;
+    int r = journal_settle(beside, NULL, 0, err);
+    int64_t pause_ns = r < 0 ? 2 * beside->settle_pause_ns : 0;
+    if (pause_ns < SETTLE_PAUSE_NS)
+        pause_ns = SETTLE_PAUSE_NS;
+    beside->settle_pause_ns = pause_ns < SETTLE_PAUSE_MAX_NS ? pause_ns : SETTLE_PAUSE_MAX_NS;
+    beside->settle_ns = now_ns + beside->settle_pause_ns;
+    return r;
+}
+
 static int beside_maintain(struct backend *backend, int64_t *ret_next_ns, struct err *err)
 {
     struct beside *beside = beside_of(backend);
+    int r = settle_later(beside, err);
+    int kept = backend_maintain(beside->state, ret_next_ns, err);
     int64_t now_ns = clock_steady_ns();
 
     if (now_ns - beside->trimmed_ns > TRIM_EVERY_S * NS_PER_S) {
         times_trim(beside->times);
         beside->trimmed_ns = now_ns;
     }
-    return backend_maintain(beside->state, ret_next_ns, err);
+    if (*ret_next_ns > beside->settle_pause_ns)
+        *ret_next_ns = beside->settle_pause_ns;
+    return r < 0 ? r : kept;
 }
 
 /* The service tells nothing of its room: that of the state database's disk. */
@@ -253,11 +299,14 @@ static void beside_close(struct backend *backend)
     while (beside->pairs) {
         struct pair *pair = beside->pairs;
         beside->pairs = pair->next;
-        table_free(pair->state);
+        table_free(pair->files);
         free(pair);
     }
     backend_close(beside->items);
     backend_close(beside->state);
+    table_free(beside->directories);
+    table_free(beside->journal);
+    free(beside->lock_path);
     times_close(beside->times);
     pthread_mutex_destroy(&beside->lock);
     free(beside);
@@ -294,7 +343,7 @@ static const struct backend_ops beside_ops = {
 };
 
 int beside_new(struct backend *items, struct backend *state, struct times *times,
-               struct backend **ret_backend, struct err *err)
+               const char *lock_path, struct backend **ret_backend, struct err *err)
 {
     struct beside *beside = calloc(1, sizeof *beside);
 
@@ -310,6 +359,13 @@ int beside_new(struct backend *items, struct backend *state, struct times *times
     beside->state = state;
     beside->times = times;
     pthread_mutex_init(&beside->lock, NULL);
+    int r = state_table(beside, DIRECTORIES_TABLE, "table", "directory", &beside->directories, err);
+    if (r == 0 && lock_path)
+        r = journal_open(beside, lock_path, err);
+    if (r < 0) {
+        beside_close(&beside->backend);
+        return r;
+    }
     *ret_backend = &beside->backend;
     return 0;
 }

@@ -13,8 +13,20 @@
 struct times_row times_row_of(const struct table *table, struct key key,
                               const struct item_meta *meta)
 {
-    return (struct times_row){times_id(table->id, key), meta->version, meta->mtime_ns,
-                              meta->ctime_ns};
+    return (struct times_row){.id = times_id(table->id, key),
+                              .version = meta->version,
+                              .mtime_ns = meta->mtime_ns,
+                              .ctime_ns = meta->ctime_ns,
+                              .change_ns = meta->change_ns,
+                              .modified = meta->change == CHANGE_MODIFY};
+}
+
+void times_to_meta(const struct times_row *row, struct item_meta *meta)
+{
+    meta->mtime_ns = row->mtime_ns;
+    meta->ctime_ns = row->ctime_ns;
+    meta->change_ns = row->change_ns;
+    meta->change = row->modified ? CHANGE_MODIFY : CHANGE_INSERT;
 }
 
 /* Gives META the times that are known, or those of now. ROW is for times_meet where that is true.
@@ -23,11 +35,10 @@ static bool give_times(struct beside *beside, const struct table *table, struct 
                        struct item_meta *meta, struct times_row *row)
 {
     bool meet;
-    meta->mtime_ns = meta->ctime_ns = clock_now_ns();
+    meta->mtime_ns = meta->ctime_ns = meta->change_ns = clock_now_ns();
     *row = times_row_of(table, key, meta);
     times_find(beside->times, row, &meet);
-    meta->mtime_ns = row->mtime_ns;
-    meta->ctime_ns = row->ctime_ns;
+    times_to_meta(row, meta);
     return meet;
 }
 
@@ -40,8 +51,7 @@ int beside_get(struct backend *backend, const struct table *table, struct key ke
 
     if (r == 0 && give_times(beside, table, key, ret_meta, &row)) {
         times_meet(beside->times, &row, 1);
-        ret_meta->mtime_ns = row.mtime_ns;
-        ret_meta->ctime_ns = row.ctime_ns;
+        times_to_meta(&row, ret_meta);
     }
     return r;
 }

@@ -238,41 +238,63 @@ static int make_directory(const char *directory, struct err *err)
     return 0;
 }
 
-/* Where the state of a service is kept: one place for each endpoint, region and profile. */
+/* Where the state of ITEMS is kept: one place for each endpoint, region and profile. */
 static int state_path(const struct config *config, const struct backend_config *settings,
-                      const char *suffix, char **ret_path)
+                      struct backend *items, const char *suffix, char **ret_path)
 {
-    const char *const parts[] = {settings->endpoint, settings->region, settings->profile};
     cleanup(buf_release) struct buf text;
     char hash[65];
 
     buf_init(&text, 65536);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        buf_addf(&text, "%s\n", parts[i] ? parts[i] : "");
+    buf_addf(&text, "%s\n%s\n%s\n", dynamodb_endpoint(items), dynamodb_region(items),
+             settings->profile ? settings->profile : "");
+    if (buf_error(&text))
+        return buf_error(&text);
     sha256_hex(buf_span(&text), hash);
     return asprintf(ret_path, "%s/dynamodb-%.16s%s", config->state_dir, hash, suffix) < 0 ? -ENOMEM
                                                                                           : 0;
 }
 
-static int open_state(const struct config *config, const struct backend_config *settings,
-                      struct backend **ret_state, struct times **ret_times, struct err *err)
+static int open_state(const char *path, const char *times_path, struct backend **ret_state,
+                      struct times **ret_times, struct err *err)
 {
     const struct sqlite_options options = {.create = true, .max_item_size = UINT64_C(1) << 28};
-    cleanup_free char *path = NULL, *times_path = NULL;
-    int r = make_directory(config->state_dir, err);
+    struct backend *state;
+    int r = sqlite_open(path, &options, &state, err);
 
-    if (r == 0)
-        r = state_path(config, settings, ".db", &path);
-    if (r == 0)
-        r = state_path(config, settings, "-times.db", &times_path);
-    if (r == 0)
-        r = sqlite_open(path, &options, ret_state, err);
     if (r < 0)
         return r;
     r = times_open(times_path, 0, ret_times, err);
-    if (r < 0)
-        backend_close(*ret_state);
-    return r;
+    if (r < 0) {
+        backend_close(state);
+        return r;
+    }
+    *ret_state = state;
+    return 0;
+}
+
+/* ITEMS with its state database beside it; takes ITEMS. */
+static int open_beside(const struct config *config, const struct backend_config *settings,
+                       struct backend *items, struct backend **ret_backend, struct err *err)
+{
+    cleanup_free char *path = NULL, *times_path = NULL, *lock_path = NULL;
+    struct backend *state;
+    struct times *times;
+    int r = make_directory(config->state_dir, err);
+
+    if (r == 0)
+        r = state_path(config, settings, items, ".db", &path);
+    if (r == 0)
+        r = state_path(config, settings, items, "-times.db", &times_path);
+    if (r == 0)
+        r = state_path(config, settings, items, ".lock", &lock_path);
+    if (r == 0)
+        r = open_state(path, times_path, &state, &times, err);
+    if (r < 0) {
+        backend_close(items);
+        return r;
+    }
+    return beside_new(items, state, times, config->read_only ? NULL : lock_path, ret_backend, err);
 }
 
 /* The budgets of a service: of all its tables together, and of each that may be in it. On the heap;
@@ -312,20 +334,14 @@ static int open_service(const struct config *config, const struct backend_config
                                              .max_item_size = config->max_item_size,
                                              .budgets = budgets,
                                              .budget_count = budget_count};
-    struct backend *items, *state;
-    struct times *times;
+    struct backend *items;
     struct err own = {""};
     int r = budgets ? dynamodb_open(&options, &items, &own) : -ENOMEM;
 
     if (r < 0)
         return err_set(err, -r, "dynamodb:%s: %s", settings->region ? settings->region : "",
                        err_text(&own, r));
-    r = open_state(config, settings, &state, &times, err);
-    if (r < 0) {
-        backend_close(items);
-        return r;
-    }
-    return beside_new(items, state, times, ret_backend, err);
+    return open_beside(config, settings, items, ret_backend, err);
 }
 
 static int open_backend(const struct config *config, const struct backend_config *settings,

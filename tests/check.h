@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A test program is a list of functions run by CHECK_MAIN; a failed check says where and what, and
- * makes the program exit 1 after the remaining tests. */
+/*
+ * A test program is a list of functions run by CHECK_MAIN; a failed check says where and what, and
+ * makes the program exit 1 after the remaining tests.
+ *
+ * usage: PROGRAM [--list | TEST...]
+ */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
 
@@ -56,17 +60,39 @@ struct check_test {
     {                                                                                              \
 #function, function                                                                        \
     }
+static inline bool check_wanted(const char *name, int count, char *const *names)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return count == 0;
+}
+
+static inline int check_run(const struct check_test *tests, size_t count, int argc, char **argv)
+{
+    size_t run = 0;
+
+    if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+        for (size_t i = 0; i < count; i++)
+            puts(tests[i].name);
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!check_wanted(tests[i].name, argc - 1, argv + 1))
+            continue;
+        check_running = tests[i].name;
+        tests[i].run();
+        run++;
+    }
+    printf("%zu tests, %d failures\n", run, check_failures);
+    return check_failures || run == 0 ? 1 : 0;
+}
+
 #define CHECK_MAIN(...)                                                                            \
-    int main(void)                                                                                 \
+    int main(int argc, char **argv)                                                                \
     {                                                                                              \
         const struct check_test tests[] = {__VA_ARGS__};                                           \
-        size_t count = sizeof tests / sizeof tests[0];                                             \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            check_running = tests[i].name;                                                         \
-            tests[i].run();                                                                        \
-        }                                                                                          \
-        printf("%zu tests, %d failures\n", count, check_failures);                                 \
-        return check_failures ? 1 : 0;                                                             \
+        return check_run(tests, sizeof tests / sizeof tests[0], argc, argv);                       \
     }
 
 #endif

@@ -8,8 +8,6 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 
-#define LONG_GONE_S (5LL * 366 * 86400)
-
 struct expression {
     struct buf text, names, values; /* the latter two are open objects */
     unsigned attributes;
@@ -103,12 +101,14 @@ static void add_base(struct expression *expression, const struct table *table,
     }
 }
 
-/* OR it is there and has expired: before the service has deleted it. */
-static void add_expired(struct expression *expression, const struct table *table, int64_t now_s)
+/* LEAD it is there and has expired: before the service has deleted it. */
+static void add_expired(struct expression *expression, const char *lead, const struct table *table,
+                        int64_t now_s)
 {
     if (!table->ttl_attribute)
         return;
-    buf_add_text(&expression->text, " OR (attribute_type(#t, :n) AND #t <= :now AND #t > :gone)");
+    buf_add_text(&expression->text, lead);
+    buf_add_text(&expression->text, " (attribute_type(#t, :n) AND #t <= :now AND #t > :gone)");
     add_alias(expression, "#t", span_text(table->ttl_attribute));
     add_value(expression, ":n", span_text("{\"S\":\"N\"}"));
     add_number(expression, ":now", now_s);
@@ -126,11 +126,13 @@ void request_condition(struct buf *out, const struct table *table, struct condit
     add_alias(&expression, "#p", span_text(table->partition.name));
     if (condition.kind == COND_ABSENT) {
         buf_add_text(&expression.text, "attribute_not_exists(#p)");
-        add_expired(&expression, table, now_s);
+        add_expired(&expression, " OR", table, now_s);
     } else {
         buf_add_text(&expression.text, "attribute_exists(#p)");
         if (condition.kind == COND_VERSION)
             add_base(&expression, table, base, flat);
+        else
+            add_expired(&expression, " AND NOT", table, now_s);
     }
     buf_add_char(&expression.names, '}');
     request_text(out, "ConditionExpression", buf_span(&expression.text));

@@ -16,9 +16,9 @@
 #define CONDITION_ATTRIBUTES_MAX 100
 
 /* Appends ConditionExpression with its names and values to the open object OUT: CONDITION on the
- * item of TABLE whose state it names, BASE (NULL but for COND_VERSION), at the time NOW_S. Expired
- * items count as absent. FLAT: maps and lists are left out, for services that cannot compare
- * them. */
+ * item of TABLE whose state it names, BASE (read for COND_VERSION alone), at the time NOW_S.
+ * Expired items count as absent. FLAT: maps and lists are left out, for services that cannot
+ * compare them. */
 void request_condition(struct buf *out, const struct table *table, struct condition condition,
                        const struct value *base, bool flat, int64_t now_s);
 /* What a failed condition means. */

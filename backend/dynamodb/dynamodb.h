@@ -27,4 +27,9 @@ struct dynamodb_options {
 int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_backend,
                   struct err *err);
 
+/* Where the backend's requests go, whoever said so: the configuration, the environment, a profile.
+ */
+const char *dynamodb_endpoint(struct backend *backend);
+const char *dynamodb_region(struct backend *backend);
+
 #endif

@@ -6,6 +6,7 @@
 #include "backend/dynamodb/service.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/text.h"
 
 /* The service keeps no versions: what an item holds is its version. An item that comes to hold what
@@ -90,12 +91,29 @@ size_t item_bytes(const struct value *item)
     return bytes;
 }
 
+int64_t item_ttl(const struct table *table, const struct value *item)
+{
+    const struct value *value =
+        table->ttl_attribute ? value_member(item, span_text(table->ttl_attribute)) : NULL;
+    int64_t ttl;
+
+    return value && value->type == VALUE_N && number_to_int64(value_text(value), &ttl) && ttl > 0
+               ? ttl
+               : 0;
+}
+
+bool item_hidden(int64_t ttl)
+{
+    int64_t now_s = clock_now_s();
+
+    return item_expired(ttl, now_s) && ttl > now_s - LONG_GONE_S;
+}
+
 int item_from_reply(const struct table *table, struct span raw, struct buf *partition,
                     struct buf *sort, struct item_meta *ret_meta, struct buf *body, struct err *err)
 {
     cleanup(value_release) struct value item = {0};
     cleanup(buf_release) struct buf text;
-    struct item_facts facts;
     int64_t beside;
     int r = item_from_typed(table, raw, &item, partition, sort, err);
 
@@ -106,16 +124,10 @@ int item_from_reply(const struct table *table, struct span raw, struct buf *part
         r = item_to_body(table, &item, &text, &beside, err);
     if (r == 0)
         r = buf_error(&text);
-    struct key key = {buf_span(partition), buf_span(sort)};
-    if (r == 0)
-        r = item_examine(table, key, buf_span(&text), &facts, NULL, err);
     if (r < 0)
         return r;
-    *ret_meta = (struct item_meta){.version = item_version(&item),
-                                   .size = text.len,
-                                   .ttl = facts.is_object ? facts.ttl : beside};
-    if (ret_meta->ttl < 0)
-        ret_meta->ttl = 0;
+    *ret_meta = (struct item_meta){
+        .version = item_version(&item), .size = text.len, .ttl = item_ttl(table, &item)};
     if (body)
         buf_add_span(body, buf_span(&text));
     return body ? buf_error(body) : 0;

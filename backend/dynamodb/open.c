@@ -145,3 +145,13 @@ int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_b
     *ret_backend = &service->backend;
     return 0;
 }
+
+const char *dynamodb_endpoint(struct backend *backend)
+{
+    return client_endpoint(service_of(backend)->client);
+}
+
+const char *dynamodb_region(struct backend *backend)
+{
+    return client_region(service_of(backend)->client);
+}

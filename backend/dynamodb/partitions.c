@@ -63,8 +63,8 @@ static int compare_places(const void *a, const void *b, void *bytes)
     return span_compare(span_of(data + left->at, left->len), span_of(data + right->at, right->len));
 }
 
-static int each_partition(const struct part_list *list, struct span after, size_t limit,
-                          partition_fn each, void *context)
+static int each_partition(const struct part_list *list, const struct table *table,
+                          struct span after, size_t limit, partition_fn each, void *context)
 {
     const struct part_place *places = (const struct part_place *)(const void *)list->places.data;
     size_t count = list->places.len / sizeof *places, given = 0;
@@ -76,7 +76,7 @@ static int each_partition(const struct part_list *list, struct span after, size_
         if (span_compare(part, before) <= 0)
             continue;
         before = part;
-        const struct partition_info info = {.partition = part};
+        const struct partition_info info = {part, 1, table->changed_ns};
         given++;
         r = each(context, &info);
     }
@@ -132,7 +132,7 @@ int service_partitions(struct backend *backend, const struct table *table, struc
 
     if (r < 0)
         return r;
-    r = each_partition(list, after, limit, each, context);
+    r = each_partition(list, table, after, limit, each, context);
     service_drop_partitions(service, list);
     return r;
 }

@@ -13,16 +13,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-#define LONG_GONE_S                                                                                \
-    (5LL * 366 * 86400) /* what expired longer ago never expires: the service's rule */
-
-static bool is_hidden(const struct item_meta *meta)
-{
-    int64_t now_s = clock_now_s();
-
-    return item_expired(meta->ttl, now_s) && meta->ttl > now_s - LONG_GONE_S;
-}
-
 int service_get_typed(struct service *service, const struct table *table, struct key key,
                       struct buf *typed, struct err *err)
 {
@@ -58,7 +48,7 @@ int service_get(struct backend *backend, const struct table *table, struct key k
         r = item_from_reply(table, buf_span(&typed), &partition, &sort, ret_meta, body, err);
     if (r < 0)
         return r;
-    if (!is_hidden(ret_meta)) {
+    if (!item_hidden(ret_meta->ttl)) {
         recent_put(service_of(backend)->recent, table->id, key, ret_meta->version,
                    buf_span(&typed));
         return 0;
@@ -103,7 +93,7 @@ static int give(void *context, struct span raw)
                             &reading->body, reading->err);
     if (r < 0)
         return r;
-    if (is_hidden(&record.meta))
+    if (item_hidden(record.meta.ttl))
         return 0;
     record.key = (struct key){buf_span(&reading->partition), buf_span(&reading->sort)};
     record.body = reading->bodies

@@ -28,6 +28,7 @@ struct service {
     pthread_mutex_t lock; /* guards all below; taken alone, never held over a call */
     struct known_tables known;
     bool flat;                    /* the service cannot compare maps and lists */
+    bool no_transactions;         /* it has said so */
     struct part_list *partitions; /* of the last table that was listed; a reference */
 };
 
@@ -104,6 +105,13 @@ uint64_t item_version(const struct value *item);
 /* Bytes that the service counts for an item, which is canonical. */
 size_t item_bytes(const struct value *item);
 size_t member_bytes(const struct member *member);
+/* The time to live that an item in canonical form tells; 0: it never expires. */
+int64_t item_ttl(const struct table *table, const struct value *item);
+/* What expired longer ago than this never expires: the service's rule. */
+#define LONG_GONE_S (5LL * 366 * 86400)
+/* Whether an item with that time to live is there for the service, perhaps for days, but for nobody
+ * here. */
+bool item_hidden(int64_t ttl);
 
 /* --- reading (read.c) --- */
 

@@ -144,6 +144,7 @@ int service_create_table(struct backend *backend, const struct table *table, str
 {
     struct service *service = service_of(backend);
     cleanup(buf_release) struct buf body = {0};
+    struct err own = {""};
 
     if (!service_can_name(span_text(table->name)))
         return err_set(err, EINVAL,
@@ -163,11 +164,13 @@ int service_create_table(struct backend *backend, const struct table *table, str
     if (table->stream)
         add_stream(&body, table);
     buf_add_char(&body, '}');
-    int r = service_tell(service, "CreateTable", &body, err);
-    if (r == 0)
-        r = settle(service, table, false, err);
+    int r = service_tell(service, "CreateTable", &body, &own);
+    if (r == -EEXIST)
+        return err_set(err, EEXIST, "table %s already exists", table->name);
+    if (r < 0)
+        return err_set(err, -r, "%s", err_text(&own, r));
+    r = settle(service, table, false, err);
     if (r == 0 && table->ttl_attribute) {
-        struct err own = {""};
         r = set_ttl(service, table, table->ttl_attribute, true, &own);
         if (r == -EOPNOTSUPP) /* expired items are hidden here all the same */
             r = 0;

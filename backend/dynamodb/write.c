@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing items. One item is a conditional PutItem or DeleteItem, several are one transaction.
+ * Writing items. One item is a conditional PutItem or DeleteItem, several are one transaction;
+ * where the service has none, several are refused, and whoever keeps a journal writes them one
+ * after another (backend/beside.h).
  *
  * A request whose answer was lost may have been applied, and the client sends it again: then its
  * own condition fails. So after a repetition a failed condition is looked at: where the item is
@@ -18,244 +20,73 @@
 
 #include "backend/check.h"
 #include "backend/dynamodb/condition.h"
+#include "backend/dynamodb/plan.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-
-/* An action as it goes to the service. */
-struct plan {
-    struct action *action;
-    bool sent;         /* it has something to do there */
-    struct value item; /* PUT: what is written, canonical */
-    struct value base; /* COND_VERSION: what was read; an M */
-    size_t size;       /* of the body that a reader will see */
-    int64_t ttl;
-};
-
-static void plan_release(struct plan *plan)
-{
-    value_release(&plan->item);
-    value_release(&plan->base);
-}
-
-static void plans_release(struct plan *plans, size_t count)
-{
-    for (size_t i = 0; plans && i < count; i++)
-        plan_release(&plans[i]);
-    free(plans);
-}
-
-/* What the item holds now, canonical; -ENOENT. */
-static int read_item(struct service *service, const struct table *table, struct key key,
-                     struct value *ret_item, struct err *err)
-{
-    cleanup(buf_release) struct buf typed;
-    struct value item = {0};
-
-    buf_init(&typed, DYNAMODB_BODY_MAX);
-    int r = service_get_typed(service, table, key, &typed, err);
-    if (r == 0)
-        r = value_map_from_typed(buf_span(&typed), &item, err);
-    if (r == 0)
-        r = value_canonical(&item, err);
-    if (r < 0)
-        value_release(&item);
-    else
-        *ret_item = item;
-    return r;
-}
-
-static int plan_put(struct plan *plan, struct err *err)
-{
-    struct action *action = plan->action;
-    const struct table *table = action->table;
-    cleanup(buf_release) struct buf body;
-    struct item_facts facts;
-    int64_t beside;
-    int r = item_examine(table, action->key, action->body, &facts, NULL, err);
-
-    buf_init(&body, DYNAMODB_BODY_MAX);
-    if (r == 0)
-        r = item_from_body(table, action->key, action->body, facts.is_object ? 0 : action->ttl,
-                           &plan->item, err);
-    if (r == 0)
-        r = value_canonical(&plan->item, err);
-    if (r == 0)
-        r = item_to_body(table, &plan->item, &body, &beside, err);
-    if (r == 0)
-        r = buf_error(&body);
-    if (r == 0 && item_bytes(&plan->item) > DYNAMODB_ITEM_MAX)
-        r = err_set(err, EFBIG, "%s: %zu bytes, and the service takes %d",
-                    item_label(table, action->key).text, item_bytes(&plan->item),
-                    DYNAMODB_ITEM_MAX);
-    plan->size = body.len;
-    plan->ttl = facts.is_object ? facts.ttl : beside;
-    return r;
-}
-
-static bool recent_item(struct service *service, struct plan *plan)
-{
-    const struct action *action = plan->action;
-    cleanup(buf_release) struct buf typed;
-
-    buf_init(&typed, DYNAMODB_BODY_MAX);
-    if (!recent_find(service->recent, action->table->id, action->key, action->condition.version,
-                     &typed))
-        return false;
-    if (value_map_from_typed(buf_span(&typed), &plan->base, NULL) == 0 &&
-        value_canonical(&plan->base, NULL) == 0)
-        return true;
-    value_release(&plan->base);
-    plan->base = (struct value){0};
-    return false;
-}
-
-/* The state that a version names, read a moment ago or now: the hash tells whether it is that. */
-static int plan_base(struct service *service, struct plan *plan, struct err *err)
-{
-    struct action *action = plan->action;
-    int r = recent_item(service, plan)
-                ? 0
-                : read_item(service, action->table, action->key, &plan->base, err);
-
-    if (r == -ENOENT || (r == 0 && item_version(&plan->base) != action->condition.version)) {
-        err_clear(err);
-        return condition_failed(action->table, action->key, COND_VERSION, err);
-    }
-    return r;
-}
-
-static int plan_action(struct service *service, struct plan *plan, struct err *err)
-{
-    enum action_kind kind = plan->action->kind;
-    int r = 0;
-
-    if (kind == ACTION_TOUCH) /* times are kept beside the service */
-        return 0;
-    plan->sent = true;
-    if (kind == ACTION_PUT)
-        r = plan_put(plan, err);
-    if (r == 0 && plan->action->condition.kind == COND_VERSION)
-        r = plan_base(service, plan, err);
-    return r;
-}
-
-/* --- Requests --- */
-
-static void add_item(struct buf *out, const char *name, const struct value *item)
-{
-    cleanup(buf_release) struct buf typed;
-
-    buf_init(&typed, DYNAMODB_BODY_MAX);
-    value_map_to_typed(item, &typed);
-    request_raw(out, name, buf_span(&typed));
-    if (buf_error(&typed))
-        out->error = buf_error(&typed);
-}
-
-static bool is_flat_service(struct service *service)
-{
-    scoped_lock(&service->lock);
-    return service->flat;
-}
-
-static void add_plan(struct service *service, struct buf *out, const struct plan *plan)
-{
-    const struct action *action = plan->action;
-
-    request_begin(out, action->table);
-    if (action->kind == ACTION_PUT)
-        add_item(out, "Item", &plan->item);
-    else
-        request_key(out, "Key", action->table, action->key);
-    request_condition(out, action->table, action->condition, &plan->base, is_flat_service(service),
-                      clock_now_s());
-}
-
-/* Units that it will consume: the larger of the item before, where that is known, and after. */
-static double plan_units(const struct plan *plan)
-{
-    const struct table *table = plan->action->table;
-    double before = 1, after = 1;
-
-    if (plan->base.type == VALUE_M)
-        before = item_write_units(table, &plan->base);
-    if (plan->action->kind == ACTION_PUT)
-        after = item_write_units(table, &plan->item);
-    return before > after ? before : after;
-}
-
-static void plan_done(struct plan *plan, bool was_there)
-{
-    struct action *action = plan->action;
-    int64_t now_ns = clock_now_ns();
-
-    if (action->kind == ACTION_DELETE) {
-        action->change = was_there ? CHANGE_REMOVE : CHANGE_NONE;
-        return;
-    }
-    action->change = was_there ? CHANGE_MODIFY : CHANGE_INSERT;
-    action->meta = (struct item_meta){.version = item_version(&plan->item),
-                                      .size = plan->size,
-                                      .mtime_ns = action->mtime_ns ? action->mtime_ns : now_ns,
-                                      .ctime_ns = now_ns,
-                                      .ttl = plan->ttl,
-                                      .change_ns = now_ns,
-                                      .change = (uint8_t)action->change};
-}
 
 /* --- One item --- */
 
 /* Puts back what was overwritten, unless somebody has written since. */
-static void undo(struct service *service, const struct plan *plan, const struct value *old)
+static int undo(struct service *service, const struct plan *plan, const struct value *old,
+                struct err *err)
 {
     cleanup(outcome_release) struct outcome outcome;
     cleanup(buf_release) struct buf body;
     const struct action *action = plan->action;
-    struct condition condition = {COND_ABSENT, 0};
+    struct condition condition = {action->kind == ACTION_PUT ? COND_VERSION : COND_ABSENT, 0};
     struct demand demand = {action->table->name, CAPACITY_WRITE,
                             item_write_units(action->table, old)};
 
     buf_init(&body, DYNAMODB_BODY_MAX);
     request_begin(&body, action->table);
-    add_item(&body, "Item", old);
-    if (action->kind == ACTION_PUT)
-        condition.kind = COND_VERSION;
-    request_condition(&body, action->table, condition, &plan->item, is_flat_service(service),
+    request_item(&body, "Item", old);
+    request_condition(&body, action->table, condition, &plan->item, service_is_flat(service),
                       clock_now_s());
-    (void)service_spend(service, "PutItem", &demand, 1, &body, NULL, &outcome, NULL);
+    return service_spend(service, "PutItem", &demand, 1, &body, NULL, &outcome, err);
 }
 
 /* Whether the old item, as the answer gives it back, is the one that the caller knew. */
 static int check_old(struct service *service, const struct plan *plan, struct span answer,
-                     bool *ret_was_there, struct err *err)
+                     uint64_t *ret_old, struct err *err)
 {
     const struct action *action = plan->action;
-    cleanup(value_release) struct value old = {0};
+    cleanup(stored_release) struct stored old = {0};
+    struct err own = {""};
     struct span raw;
-    int r = 0;
 
-    *ret_was_there = reply_member(answer, "Attributes", &raw);
-    if (!*ret_was_there || action->condition.kind != COND_VERSION)
+    *ret_old = 0;
+    if (!reply_member(answer, "Attributes", &raw))
         return 0;
-    r = value_map_from_typed(raw, &old, err);
-    if (r == 0)
-        r = value_canonical(&old, err);
-    if (r < 0 || item_version(&old) == action->condition.version)
-        return r;
-    undo(service, plan, &old);
+    int r = stored_from_typed(action->table, raw, &old, &own);
+    if (r < 0 && action->condition.kind != COND_VERSION) { /* was there, whatever it was */
+        *ret_old = UINT64_MAX;
+        return 0;
+    }
+    if (r < 0)
+        return err_set(err, -r, "%s", err_text(&own, r));
+    *ret_old = old.version;
+    if (action->condition.kind != COND_VERSION || !old.version ||
+        old.version == action->condition.version)
+        return 0;
+    r = undo(service, plan, &old.item, &own);
+    if (r < 0 && r != -EEXIST) /* that is somebody's who has written since */
+        return err_set(err, EIO, "%s: was changed meanwhile, and is overwritten: %s",
+                       item_label(action->table, action->key).text, err_text(&own, r));
     return condition_failed(action->table, action->key, COND_VERSION, err);
 }
 
-/* A condition failed after a repetition: 0 where the item is what was to be. */
-static int was_it_us(struct service *service, struct plan *plan)
+/* After a repetition, or without an answer: whether the items are what they were to be. */
+static bool was_it_us(struct service *service, const struct outcome *outcome,
+                      const struct plan *plans, size_t count)
 {
-    const struct action *action = plan->action;
-    cleanup(value_release) struct value now = {0};
-    int r = read_item(service, action->table, action->key, &now, NULL);
+    bool ours = outcome->repeated || outcome->uncertain;
 
-    if (action->kind == ACTION_DELETE)
-        return r == -ENOENT ? 0 : -1;
-    return r == 0 && item_version(&now) == item_version(&plan->item) ? 0 : -1;
+    for (size_t i = 0; ours && i < count; i++) {
+        cleanup(stored_release) struct stored now = {0};
+        ours = stored_read(service, plans[i].action, &now, NULL) == 0 &&
+               now.version == plans[i].version;
+    }
+    return ours;
 }
 
 /* A condition failed although the item has the version that it names: then the service cannot
@@ -264,44 +95,54 @@ static int was_it_us(struct service *service, struct plan *plan)
 static bool cannot_compare(struct service *service, const struct plan *plan)
 {
     const struct action *action = plan->action;
-    cleanup(value_release) struct value now = {0};
+    cleanup(stored_release) struct stored now = {0};
 
-    if (action->condition.kind != COND_VERSION || is_flat_service(service) ||
-        read_item(service, action->table, action->key, &now, NULL) < 0 ||
-        item_version(&now) != action->condition.version)
+    if (action->condition.kind != COND_VERSION || service_is_flat(service) ||
+        stored_read(service, action, &now, NULL) < 0 || now.version != action->condition.version)
         return false;
     scoped_lock(&service->lock);
     service->flat = true;
     return true;
 }
 
+/* What an error that came to OUTCOME means: 0 where the write was applied all the same. */
+static int judge_failure(struct service *service, const struct plan *plan,
+                         const struct outcome *outcome, int code, const struct err *own,
+                         struct err *err)
+{
+    const struct action *action = plan->action;
+
+    if (was_it_us(service, outcome, plan, 1))
+        return 0;
+    if (strcmp(outcome->type, "ConditionalCheckFailedException") != 0)
+        return err_set(err, -code, "%s", err_text(own, code));
+    if (cannot_compare(service, plan))
+        return -EAGAIN;
+    return condition_failed(action->table, action->key, action->condition.kind, err);
+}
+
 static int write_one(struct service *service, struct plan *plan, struct err *err)
 {
-    struct action *action = plan->action;
+    const struct action *action = plan->action;
     cleanup(outcome_release) struct outcome outcome;
     cleanup(buf_release) struct buf body;
     struct demand demand = {action->table->name, CAPACITY_WRITE, plan_units(plan)};
     struct err own = {""};
-    bool was_there = false;
+    uint64_t old = action->condition.kind == COND_ABSENT ? 0 : plan->base.version;
 
     buf_init(&body, DYNAMODB_BODY_MAX);
-    add_plan(service, &body, plan);
+    plan_request(service, &body, plan);
     request_text(&body, "ReturnValues", span_text("ALL_OLD"));
     int r = service_spend(service, action->kind == ACTION_PUT ? "PutItem" : "DeleteItem", &demand,
                           1, &body, NULL, &outcome, &own);
     if (r == 0)
-        r = check_old(service, plan, buf_span(&outcome.body), &was_there, err);
-    else if ((outcome.repeated || outcome.uncertain) && was_it_us(service, plan) == 0)
-        r = 0, was_there = action->condition.kind != COND_ABSENT;
-    else if (strcmp(outcome.type, "ConditionalCheckFailedException") == 0 &&
-             cannot_compare(service, plan))
-        return write_one(service, plan, err);
-    else if (strcmp(outcome.type, "ConditionalCheckFailedException") == 0)
-        r = condition_failed(action->table, action->key, action->condition.kind, err);
+        r = check_old(service, plan, buf_span(&outcome.body), &old, err);
     else
-        r = err_set(err, -r, "%s", err_text(&own, r));
+        r = judge_failure(service, plan, &outcome, r, &own, err);
+    if (r == -EAGAIN)
+        return write_one(service, plan, err);
     if (r == 0)
-        plan_done(plan, was_there);
+        plan_done(plan, old);
     return r;
 }
 
@@ -322,7 +163,7 @@ static void add_token(struct buf *out)
 }
 
 struct reason_search {
-    struct plan **sent;
+    const struct plan *plans;
     size_t at;
     int code;
     struct err *err;
@@ -331,7 +172,7 @@ struct reason_search {
 static int read_reason(void *context, struct span raw)
 {
     struct reason_search *search = context;
-    const struct action *action = search->sent[search->at++]->action;
+    const struct action *action = search->plans[search->at++].action;
 
     if (reply_text_is(raw, "Code", "ConditionalCheckFailed"))
         search->code =
@@ -343,10 +184,10 @@ static int read_reason(void *context, struct span raw)
 }
 
 /* The answer names a reason for each item, in their order. */
-static int cancelled(struct plan **sent, const struct outcome *outcome, int code,
+static int cancelled(const struct plan *plans, const struct outcome *outcome, int code,
                      const struct err *own, struct err *err)
 {
-    struct reason_search search = {.sent = sent, .err = err};
+    struct reason_search search = {.plans = plans, .err = err};
     struct span reasons;
 
     if (reply_member(buf_span(&outcome->body), "CancellationReasons", &reasons))
@@ -354,21 +195,13 @@ static int cancelled(struct plan **sent, const struct outcome *outcome, int code
     return search.code ? search.code : err_set(err, -code, "%s", err_text(own, code));
 }
 
-/* Without transactions: what is put first, then what is deleted. A fault between leaves both. */
-static int write_in_turn(struct service *service, struct plan **sent, size_t count, struct err *err)
+static int refuse_several(struct err *err)
 {
-    static const enum action_kind order[] = {ACTION_PUT, ACTION_DELETE};
-    int r = 0;
-
-    for (size_t step = 0; step < 2; step++)
-        for (size_t i = 0; r == 0 && i < count; i++)
-            if (sent[i]->action->kind == order[step])
-                r = write_one(service, sent[i], err);
-    return r;
+    return err_set(err, EOPNOTSUPP, "the service has no transactions");
 }
 
 /* All of them together, for twice the units. */
-static int transact(struct service *service, struct plan **sent, size_t count,
+static int transact(struct service *service, const struct plan *plans, size_t count,
                     struct outcome *ret_outcome, struct err *err)
 {
     cleanup_free struct demand *demands = calloc(count, sizeof *demands);
@@ -382,11 +215,11 @@ static int transact(struct service *service, struct plan **sent, size_t count,
     buf_add_text(&body, "{\"TransactItems\":[");
     for (size_t i = 0; i < count; i++) {
         buf_add_text(&body, i ? ",{" : "{");
-        buf_add_text(&body, sent[i]->action->kind == ACTION_PUT ? "\"Put\":" : "\"Delete\":");
-        add_plan(service, &body, sent[i]);
+        buf_add_text(&body, plans[i].action->kind == ACTION_PUT ? "\"Put\":" : "\"Delete\":");
+        plan_request(service, &body, &plans[i]);
         buf_add_text(&body, "}}");
-        demand_add(demands, &tables, sent[i]->action->table->name, CAPACITY_WRITE,
-                   2 * plan_units(sent[i]));
+        demand_add(demands, &tables, plans[i].action->table->name, CAPACITY_WRITE,
+                   2 * plan_units(&plans[i]));
     }
     buf_add_char(&body, ']');
     add_token(&body);
@@ -394,21 +227,25 @@ static int transact(struct service *service, struct plan **sent, size_t count,
                          err);
 }
 
-static int write_several(struct service *service, struct plan **sent, size_t count, struct err *err)
+static int write_several(struct service *service, struct plan *plans, size_t count, struct err *err)
 {
     cleanup(outcome_release) struct outcome outcome;
     struct err own = {""};
-    int r = transact(service, sent, count, &outcome, &own);
+    int r = transact(service, plans, count, &outcome, &own);
 
-    if (r < 0 && strcmp(outcome.type, "TransactionCanceledException") == 0)
-        return cancelled(sent, &outcome, r, &own, err);
-    if (r == -EOPNOTSUPP)
-        return write_in_turn(service, sent, count, err);
+    if (r < 0 && was_it_us(service, &outcome, plans, count)) /* the token was of no use */
+        r = 0;
+    else if (r < 0 && strcmp(outcome.type, "TransactionCanceledException") == 0)
+        return cancelled(plans, &outcome, r, &own, err);
+    if (r == -EOPNOTSUPP) {
+        scoped_lock(&service->lock);
+        service->no_transactions = true;
+        return refuse_several(err);
+    }
     if (r < 0)
         return err_set(err, -r, "%s", err_text(&own, r));
     for (size_t i = 0; i < count; i++)
-        plan_done(sent[i], sent[i]->action->condition.kind == COND_VERSION ||
-                               sent[i]->action->kind == ACTION_DELETE);
+        plan_done(&plans[i], plans[i].base.version);
     return 0;
 }
 
@@ -422,7 +259,7 @@ static bool is_among(struct action *const *actions, size_t count, const struct a
     return false;
 }
 
-static int write_loose(struct service *service, struct plan **sent, size_t count, struct err *err)
+static int write_loose(struct service *service, struct plan *plans, size_t count, struct err *err)
 {
     struct action *actions[BATCH_MAX];
     const struct value *items[BATCH_MAX];
@@ -431,8 +268,8 @@ static int write_loose(struct service *service, struct plan **sent, size_t count
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < count; i++) {
-        struct action *action = sent[i]->action;
-        double most = service_batch_units(service, action->table), more = plan_units(sent[i]);
+        struct action *action = plans[i].action;
+        double most = service_batch_units(service, action->table), more = plan_units(&plans[i]);
         bool dear = most > 0 && gathered > 0 && units + more > most;
         if (gathered == BATCH_MAX || dear || is_among(actions, gathered, action)) {
             r = service_write_batch(service, actions, items, gathered, err);
@@ -440,39 +277,59 @@ static int write_loose(struct service *service, struct plan **sent, size_t count
             units = 0;
         }
         actions[gathered] = action;
-        items[gathered++] = &sent[i]->item;
+        items[gathered++] = &plans[i].item;
         units += more;
     }
     if (r == 0 && gathered)
         r = service_write_batch(service, actions, items, gathered, err);
     for (size_t i = 0; r == 0 && i < count; i++)
-        plan_done(sent[i], true);
+        plan_done(&plans[i], 0); /* the service does not tell */
     return r;
 }
 
+/* PLANS get one for each action that has something to do here: times are kept beside. */
+static int plan_all(struct service *service, struct action *actions, size_t count, bool several,
+                    struct plan *plans, struct err *err)
+{
+    size_t planned = 0;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        if (actions[i].kind == ACTION_TOUCH)
+            continue;
+        plans[planned].action = &actions[i];
+        r = plan_action(service, &plans[planned++], several, err);
+    }
+    return r;
+}
+
+static bool has_no_transactions(struct service *service)
+{
+    scoped_lock(&service->lock);
+    return service->no_transactions;
+}
+
+/* What the service acknowledges is durable: there is no flag for it. */
 int service_write(struct backend *backend, struct action *actions, size_t count, unsigned flags,
                   struct err *err)
 {
     struct service *service = service_of(backend);
-    cleanup_free struct plan **sent = calloc(count + 1, sizeof(struct plan *));
-    struct plan *plans = calloc(count + 1, sizeof *plans);
-    size_t sent_count = 0;
-    int r = sent && plans ? 0 : -ENOMEM;
+    bool loose = flags & WRITE_LOOSE;
+    size_t sent = 0;
 
-    if (r == 0 && service->read_only) /* what the service acknowledges is durable: no flag for it */
-        r = err_set(err, EROFS, "the tables are open for reading only");
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        plans[i] = (struct plan){.action = &actions[i]};
-        r = plan_action(service, &plans[i], err);
-        if (plans[i].sent)
-            sent[sent_count++] = &plans[i];
-    }
-    if (r == 0 && sent_count == 1)
-        r = write_one(service, sent[0], err);
-    else if (r == 0 && sent_count > 1 && (flags & WRITE_LOOSE))
-        r = write_loose(service, sent, sent_count, err);
-    else if (r == 0 && sent_count > 1)
-        r = write_several(service, sent, sent_count, err);
-    plans_release(plans, count);
+    for (size_t i = 0; i < count; i++)
+        sent += actions[i].kind != ACTION_TOUCH;
+    if (service->read_only)
+        return err_set(err, EROFS, "the tables are open for reading only");
+    if (sent > 1 && !loose && has_no_transactions(service))
+        return refuse_several(err);
+    struct plan *plans = calloc(sent + 1, sizeof *plans);
+    int r = plans ? plan_all(service, actions, count, sent > 1 && !loose, plans, err) : -ENOMEM;
+    if (r == 0 && sent == 1)
+        r = write_one(service, &plans[0], err);
+    else if (r == 0 && sent > 1)
+        r = loose ? write_loose(service, plans, sent, err)
+                  : write_several(service, plans, sent, err);
+    plans_release(plans, sent);
     return r;
 }

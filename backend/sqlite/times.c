@@ -22,9 +22,9 @@ enum { FIND, SEEN, SET, BEGIN, COMMIT, ROLLBACK, COUNT, TRIM, STATEMENT_COUNT };
 
 /* A day is enough to know what was seen lately, and is written once. */
 static const char *const sql[STATEMENT_COUNT] = {
-    [FIND] = "SELECT version, mtime, ctime, seen FROM times WHERE id = ?1",
+    [FIND] = "SELECT version, mtime, ctime, change, modified, seen FROM times WHERE id = ?1",
     [SEEN] = "UPDATE times SET seen = ?2 WHERE id = ?1",
-    [SET] = "INSERT OR REPLACE INTO times VALUES (?1, ?2, ?3, ?4, ?5)",
+    [SET] = "INSERT OR REPLACE INTO times VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     [BEGIN] = "BEGIN IMMEDIATE",
     [COMMIT] = "COMMIT",
     [ROLLBACK] = "ROLLBACK",
@@ -79,12 +79,16 @@ static bool find_locked(struct times *times, struct times_row *row, bool *ret_se
     sqlite3_stmt *find = times->statements[FIND];
 
     sqlite3_bind_int64(find, 1, row->id);
-    bool found =
-        sqlite3_step(find) == SQLITE_ROW && (uint64_t)sqlite3_column_int64(find, 0) == row->version;
+    bool known = sqlite3_step(find) == SQLITE_ROW;
+    bool found = known && (uint64_t)sqlite3_column_int64(find, 0) == row->version;
     if (found) {
         row->mtime_ns = sqlite3_column_int64(find, 1);
         row->ctime_ns = sqlite3_column_int64(find, 2);
-        *ret_seen_today = sqlite3_column_int64(find, 3) == today();
+        row->change_ns = sqlite3_column_int64(find, 3);
+        row->modified = sqlite3_column_int(find, 4);
+        *ret_seen_today = sqlite3_column_int64(find, 5) == today();
+    } else if (known) {
+        row->modified = true;
     }
     sqlite3_reset(find);
     return found;
@@ -117,7 +121,9 @@ static void set_locked(struct times *times, const struct times_row *row)
     sqlite3_bind_int64(set, 2, (int64_t)row->version);
     sqlite3_bind_int64(set, 3, row->mtime_ns);
     sqlite3_bind_int64(set, 4, row->ctime_ns);
-    sqlite3_bind_int64(set, 5, today());
+    sqlite3_bind_int64(set, 5, row->change_ns);
+    sqlite3_bind_int(set, 6, row->modified);
+    sqlite3_bind_int64(set, 7, today());
     run(times, SET);
 }
 
@@ -173,7 +179,8 @@ void times_trim(struct times *times)
 static const char schema[] =
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -2048;"
     "CREATE TABLE IF NOT EXISTS times(id INTEGER PRIMARY KEY, version INTEGER NOT NULL,"
-    " mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, seen INTEGER NOT NULL)";
+    " mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, change INTEGER NOT NULL,"
+    " modified INTEGER NOT NULL, seen INTEGER NOT NULL)";
 
 static int prepare(struct times *times)
 {

@@ -20,14 +20,15 @@
 #include "base/err.h"
 #include "base/key.h"
 
-#define TIMES_MOST 4000000 /* about 200 MB */
+#define TIMES_MOST 4000000 /* about 250 MB */
 
 struct times;
 
 struct times_row {
     int64_t id; /* times_id */
     uint64_t version;
-    int64_t mtime_ns, ctime_ns; /* epoch nanoseconds */
+    int64_t mtime_ns, ctime_ns, change_ns; /* epoch nanoseconds */
+    bool modified; /* another version was known before, or is said to have been */
 };
 
 /* Opens PATH, made with mode 0600 when it is absent; a damaged one is made anew. -EACCES, -EROFS,
@@ -37,8 +38,9 @@ void times_close(struct times *times); /* accepts NULL */
 
 /* The row of an item; TABLE_ID is the table's number. */
 int64_t times_id(uint64_t table_id, struct key key);
-/* Gives ROW the times that are known for its id and version; false: none are. RET_MEET: the row is
- * one for times_meet, which is best called with many. */
+/* Gives ROW the times that are known for its id and version; false: none are, and where another
+ * version is known, ROW is modified. RET_MEET: the row is one for times_meet, which is best called
+ * with many. */
 bool times_find(struct times *times, struct times_row *row, bool *ret_meet);
 /* Notes that ROWS were seen: those that are known as such, the others with the times they have
  * here. One that another process has noted meanwhile is given the times that it has there. */

@@ -14,6 +14,8 @@ struct write_job {
     struct action *actions;
     size_t count;
     struct prepared *prepared; /* one an action */
+    bool try;                  /* undone in the end */
+    bool tried;                /* nothing was refused */
 };
 
 static int apply_action(struct store *store, struct action *action, struct prepared *prepared,
@@ -33,13 +35,14 @@ static int apply_action(struct store *store, struct action *action, struct prepa
 
 static int apply_batch(struct store *store, struct job *job, struct err *err)
 {
-    const struct write_job *work = (const struct write_job *)job;
+    struct write_job *work = (struct write_job *)job;
     int64_t now_ns = clock_now_ns();
     int code = 0;
 
     for (size_t i = 0; i < work->count && code == 0; i++)
         code = apply_action(store, &work->actions[i], &work->prepared[i], now_ns, err);
-    return code;
+    work->tried = work->try && code == 0;
+    return work->tried ? -ECANCELED : code;
 }
 
 static int prepare_all(const struct write_job *work, struct err *err)
@@ -60,6 +63,10 @@ static int write_prepared(struct store *store, struct write_job *work, unsigned 
     int code = prepare_all(work, err);
     if (code == 0)
         code = store_commit(store, &work->job, err);
+    if (code == -ECANCELED && work->tried) {
+        err_clear(err);
+        code = 0;
+    }
     if (code == 0 && (flags & WRITE_DURABLE))
         code = store_sync(&store->backend, err);
     for (size_t i = 0; i < work->count; i++)
@@ -71,7 +78,8 @@ int store_write(struct backend *backend, struct action *actions, size_t count, u
                 struct err *err)
 {
     struct prepared inlined[PREPARED_INLINE];
-    struct write_job work = {.job.apply = apply_batch, .actions = actions, .count = count};
+    struct write_job work = {
+        .job.apply = apply_batch, .actions = actions, .count = count, .try = flags & WRITE_TRY};
     struct store *store = store_of(backend);
 
     if (store->read_only)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Scratch files, links and directories; drafts. */
-#include "tests/contract/fixture.h"
+#include "tests/contract/walks.h"
 
 static int line_scratch(void *context, const struct scratch *scratch)
 {
@@ -234,6 +234,75 @@ static void scratch_is_in_the_log(void)
     FACTORY.close(b, true);
 }
 
+/* A file beside and an item change together, or neither does. */
+static void scratch_and_items_change_together(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+    struct action file = scratch_action(t, "", 0, "tmp", SCRATCH_FILE, "{\"n\":2}");
+    struct err err = {""};
+
+    check_int(put(b, t, "ada", NULL, "{\"n\":1}"), 0);
+    check_int(apply(b, &file), 0);
+    file.scratch.id = file.made_id;
+    struct action exchange[2] = {file, put_action(t, key_of("ada", NULL), "{\"n\":2}")};
+    exchange[0].condition = (struct condition){COND_VERSION, file.meta.version};
+    exchange[0].body = span_text("{\"n\":1}");
+    for (int i = 0; i < 2; i++) { /* first the item is another one, then the file */
+        exchange[1].condition =
+            (struct condition){COND_VERSION, i ? get_meta(b, t, exchange[1].key).version : 7};
+        exchange[0].condition.version = i ? 7 : file.meta.version;
+        err_clear(&err);
+        check_int(backend_write(b, exchange, 2, 0, &err), -ESTALE);
+        check_get(b, t, "ada", NULL, "{\"n\":1}");
+        check_text(span_text(scratch_body(b, file.made_id)), "{\"n\":2}");
+    }
+    exchange[0].condition.version = file.meta.version;
+    err_clear(&err);
+    check_int(backend_write(b, exchange, 2, 0, &err), 0);
+    check_get(b, t, "ada", NULL, "{\"n\":2}");
+    check_text(span_text(scratch_body(b, file.made_id)), "{\"n\":1}");
+    check_int(exchange[0].made_id, file.made_id);
+    check(exchange[0].meta.version != file.meta.version);
+
+    /* A save of a temporary that somebody has changed meanwhile. */
+    struct action save[2] = {{.kind = ACTION_SCRATCH_DELETE,
+                              .scratch.id = file.made_id,
+                              .condition = {COND_VERSION, file.meta.version}},
+                             put_action(t, key_of("bob", NULL), "{}")};
+    check_int(backend_write(b, save, 2, 0, &err), -ESTALE);
+    check_absent(b, t, "bob");
+    check_scratch(b, t, "", 0, "tmp ");
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
+static void partitions_hold_scratch_files(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "orders", "cust", "day", NULL);
+    struct err err = {""};
+    uint64_t items, id;
+    int64_t changed;
+
+    check_int(put(b, t, "b", "1", "{}"), 0);
+    id = make_scratch(b, t, "a", 0, ".tmp", SCRATCH_FILE);
+    uint64_t other = make_scratch(b, t, "b", 0, ".tmp", SCRATCH_FILE);
+    check_partition(b, t, "a", 0);
+    check_partitions(b, t, "", 0, "a:0 b:1 ");
+    check_partitions(b, t, "", 1, "a:0 ");
+    check_partitions(b, t, "a", 1, "b:1 ");
+    check_int(erase(b, t, "b", "1"), 0);
+    check_partition(b, t, "b", 0);
+    check_int(erase_scratch(b, id), 0);
+    check_int(backend_partition(b, t, span_text("a"), &items, &changed, &err), -ENOENT);
+    check_partitions(b, t, "", 0, "b:0 ");
+    check_int(erase_scratch(b, other), 0);
+    check_partitions(b, t, "", 0, "");
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
 static int line_draft(void *context, const struct draft *draft)
 {
     char text[200];
@@ -298,4 +367,5 @@ static void drafts_are_kept(void)
 #define CONTRACT_SCRATCH                                                                           \
     CHECK_TEST(scratch_files_keep_everything), CHECK_TEST(scratch_trees_move_whole),               \
         CHECK_TEST(scratch_changes_are_conditional), CHECK_TEST(scratch_is_in_the_log),            \
+        CHECK_TEST(scratch_and_items_change_together), CHECK_TEST(partitions_hold_scratch_files),  \
         CHECK_TEST(drafts_are_kept)

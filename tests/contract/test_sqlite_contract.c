@@ -52,7 +52,7 @@ static void close_and_check(struct backend *backend, bool remove)
     check_int(access(command, F_OK), -1);
 }
 
-static const struct factory factory = {open_new, open_again, close_and_check};
+static const struct factory factory = {open_new, open_again, close_and_check, 1500};
 #define FACTORY factory
 
 #include "tests/contract/changes.h"

@@ -2,22 +2,70 @@
 """What the tests of the DynamoDB backend share: an engine, itemctl on it, and boto3 as the second
 client that says what is really there."""
 
+import atexit
+import functools
 import json
 import os
 import sys
 import threading
+import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("mounted", "engines", "faults")]
 
+import engines  # noqa: E402  pylint: disable=wrong-import-position
 from engines import fresh_name  # noqa: E402  pylint: disable=wrong-import-position
 from harness import ITEMCTL, PlaceTest, wait_for  # noqa: E402  pylint: disable=wrong-import-position
 from proxy import Proxy  # noqa: E402  pylint: disable=wrong-import-position
 
 SOURCE = "dynamodb:us-east-1"
+BEHIND = ("dynoxide", "dynalite", "moto")  # Alternator: the first of them that runs here
 
-__all__ = ["HoldingProxy", "ITEMCTL", "MountedServiceTest", "Proxy", "SOURCE", "ServiceTest",
-           "wait_for"]
+__all__ = ["Alternator", "HoldingProxy", "ITEMCTL", "MountedServiceTest", "Proxy", "SOURCE",
+           "ServiceTest", "each_service", "wait_for"]
+
+
+class Alternator:
+    """An engine behind the proxy that gives it Alternator's ways (faults/alternator.py). OPTIONS are
+    theirs. It runs as long as this process, or until stop()."""
+
+    name = "alternator"
+
+    def __init__(self, **options):
+        behind = [name for name in BEHIND if not engines.missing(name)]
+        if not behind:
+            raise unittest.SkipTest(engines.missing(BEHIND[0]))
+        self.behind = engines.shared(behind[0])
+        self.proxy = Proxy(self.behind.endpoint, alternator_options=options)
+        self.proxy.__enter__()
+        atexit.register(self.proxy.stop)
+        self.endpoint = self.proxy.url
+
+    def environment(self):
+        return {**self.behind.environment(), "AWS_ENDPOINT_URL": self.endpoint}
+
+    def client(self, service="dynamodb", **more):
+        return engines.client(self.endpoint, service, **more)
+
+    def check(self):
+        self.proxy.check()
+
+
+@functools.lru_cache(maxsize=None)
+def shared_alternator():
+    return Alternator()
+
+
+def each_service(case):
+    """Class decorator: as engines.each_engine, and one more class for Alternator."""
+    def set_up(cls):
+        cls.engine = shared_alternator()
+        cls.addClassCleanup(cls.engine.check)
+        super(made, cls).setUpClass()
+    made = type(f"{case.__name__}_alternator", (case,),
+                {"__module__": case.__module__, "setUpClass": classmethod(set_up)})
+    setattr(sys.modules[case.__module__], made.__name__, made)
+    engines.each_engine(case)
 
 
 class HoldingProxy(Proxy):

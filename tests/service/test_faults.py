@@ -10,7 +10,7 @@ import os
 import random
 import unittest
 
-from service import Proxy, ServiceTest, SOURCE, wait_for
+from service import Proxy, ServiceTest, SOURCE
 from engines import for_engine  # pylint: disable=wrong-import-order
 
 # Kinds of faults under which every call must still come through, and how often they strike.
@@ -146,9 +146,9 @@ class Faulty(ServiceTest):
                 except OSError as error:
                     self.assertIn(error.errno, (errno.EIO, errno.EBUSY, errno.ESTALE, errno.ENOENT,
                                                 errno.ETIMEDOUT, errno.EHOSTUNREACH))
-                    for touched in (name, other):  # a rename may have moved the one to the other
-                        unsure.setdefault(touched, set()).update(
-                            {model.get(name), model.get(other), step})
+                    touched = {name, other} if way == "rename" else {name}
+                    for each in touched:
+                        unsure.setdefault(each, set()).update(map(model.get, touched), {step})
             proxy.heal()
             found = self.everything()
             for name in set(model) | set(found):

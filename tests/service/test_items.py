@@ -5,8 +5,7 @@ import json
 import os
 import unittest
 
-from service import ITEMCTL, SOURCE, ServiceTest
-from engines import each_engine  # pylint: disable=wrong-import-order
+from service import ITEMCTL, SOURCE, ServiceTest, each_service
 
 # Everything that JSON tools lose: 38 digits, sets, nested binary, empties, odd names.
 RICH = {
@@ -22,7 +21,7 @@ RICH = {
 }
 
 
-@each_engine
+@each_service
 class Items(ServiceTest):
     def test_tables(self):
         self.create("--key", "customer", "--sort", "day:N", "--index", "by-status:status,day:N")

@@ -7,11 +7,10 @@ import os
 import subprocess
 import unittest
 
-from service import MountedServiceTest, wait_for
-from engines import each_engine  # pylint: disable=wrong-import-order
+from service import MountedServiceTest, each_service, wait_for
 
 
-@each_engine
+@each_service
 class Mounted(MountedServiceTest):
     def test_write_and_read(self):
         self.write("ada.json", '{"name": "Ada", "n": 1.50, "tags": {"$SS": ["b", "a"]}}')

@@ -41,7 +41,7 @@ static void end(struct times *times)
 
 static struct times_row row(int64_t id, uint64_t version, int64_t mtime_ns)
 {
-    return (struct times_row){id, version, mtime_ns, mtime_ns + 1};
+    return (struct times_row){id, version, mtime_ns, mtime_ns + 1, mtime_ns + 2, false};
 }
 
 static bool is_known(struct times *times, int64_t id, uint64_t version)
@@ -65,10 +65,27 @@ static void test_known_until_the_version_changes(void)
     check(times_find(times, &found, &meet) && !meet);
     check_int(found.mtime_ns, 100);
     check_int(found.ctime_ns, 101);
+    check(found.change_ns == 102 && !found.modified);
     check(!is_known(times, -5, 1));
     rows[0] = row(-5, 2, 300);
     times_meet(times, rows, 1);
     check(is_known(times, -5, 2) && !is_known(times, -5, UINT64_MAX) && is_known(times, 6, 1));
+    end(times);
+}
+
+static void test_another_version_is_a_modification(void)
+{
+    struct times *times = opened(0);
+    struct times_row first = row(1, 7, 100), second = row(1, 8, 200), unknown = row(2, 7, 100);
+    bool meet;
+
+    times_meet(times, &first, 1);
+    check(!first.modified);
+    check(!times_find(times, &second, &meet) && second.modified && second.mtime_ns == 200);
+    check(!times_find(times, &unknown, &meet) && !unknown.modified);
+    times_meet(times, &second, 1);
+    second = row(1, 8, 300);
+    check(times_find(times, &second, &meet) && second.modified && second.change_ns == 202);
     end(times);
 }
 
@@ -183,6 +200,7 @@ static void test_begin(void)
 }
 
 CHECK_MAIN(CHECK_TEST(test_begin), CHECK_TEST(test_known_until_the_version_changes),
+           CHECK_TEST(test_another_version_is_a_modification),
            CHECK_TEST(test_who_was_first_is_right), CHECK_TEST(test_it_stays),
            CHECK_TEST(test_bounded), CHECK_TEST(test_what_is_no_such_file_is_made_anew),
            CHECK_TEST(test_what_cannot_be_opened), CHECK_TEST(test_ids), CHECK_TEST(test_end))
