@@ -103,7 +103,7 @@ int beside_write(struct backend *backend, struct action *actions, size_t count, 
 
     if (r == 0)
         r = write_some(beside, beside->items, actions, count, is_item, flags, err);
-    if (r == 0)
+    if (r == 0 && !(flags & WRITE_LOOSE)) /* else they have the time when they are first seen */
         r = note_written(beside, actions, count, err);
     if (r == 0)
         r = write_some(beside, beside->state, actions, count, goes_last, flags, err);

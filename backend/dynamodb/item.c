@@ -90,6 +90,21 @@ size_t item_bytes(const struct value *item)
     return bytes;
 }
 
+int item_line_from_reply(const struct table *table, struct span raw, struct buf *partition,
+                         struct buf *sort, struct item_meta *ret_meta, struct buf *body,
+                         struct err *err)
+{
+    cleanup(value_release) struct value item = {0};
+    int r = item_from_typed(table, raw, &item, partition, sort, err);
+
+    if (r < 0)
+        return r;
+    *ret_meta = (struct item_meta){.ttl = item_ttl(table, &item)};
+    value_sort_sets(&item);
+    value_map_to_typed(&item, body);
+    return buf_error(body);
+}
+
 int item_from_reply(const struct table *table, struct span raw, struct buf *partition,
                     struct buf *sort, struct item_meta *ret_meta, struct buf *body, struct err *err)
 {

@@ -412,55 +412,20 @@ static int write_several(struct service *service, struct plan **sent, size_t cou
     return 0;
 }
 
-/* --- Many, each by itself --- */
-
-static bool is_among(struct action *const *actions, size_t count, const struct action *action)
-{
-    for (size_t i = 0; i < count; i++)
-        if (actions[i]->table->id == action->table->id && key_equal(actions[i]->key, action->key))
-            return true;
-    return false;
-}
-
-static int write_loose(struct service *service, struct plan **sent, size_t count, struct err *err)
-{
-    struct action *actions[BATCH_MAX];
-    const struct value *items[BATCH_MAX];
-    size_t gathered = 0;
-    double units = 0;
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        struct action *action = sent[i]->action;
-        double most = service_batch_units(service, action->table), more = plan_units(sent[i]);
-        bool dear = most > 0 && gathered > 0 && units + more > most;
-        if (gathered == BATCH_MAX || dear || is_among(actions, gathered, action)) {
-            r = service_write_batch(service, actions, items, gathered, err);
-            gathered = 0;
-            units = 0;
-        }
-        actions[gathered] = action;
-        items[gathered++] = &sent[i]->item;
-        units += more;
-    }
-    if (r == 0 && gathered)
-        r = service_write_batch(service, actions, items, gathered, err);
-    for (size_t i = 0; r == 0 && i < count; i++)
-        plan_done(sent[i], true);
-    return r;
-}
-
 int service_write(struct backend *backend, struct action *actions, size_t count, unsigned flags,
                   struct err *err)
 {
     struct service *service = service_of(backend);
+
+    if (service->read_only) /* what the service acknowledges is durable: no flag for it */
+        return err_set(err, EROFS, "the tables are open for reading only");
+    if (flags & WRITE_LOOSE)
+        return service_write_loose(service, actions, count, err);
     cleanup_free struct plan **sent = calloc(count + 1, sizeof(struct plan *));
     struct plan *plans = calloc(count + 1, sizeof *plans);
     size_t sent_count = 0;
     int r = sent && plans ? 0 : -ENOMEM;
 
-    if (r == 0 && service->read_only) /* what the service acknowledges is durable: no flag for it */
-        r = err_set(err, EROFS, "the tables are open for reading only");
     for (size_t i = 0; r == 0 && i < count; i++) {
         plans[i] = (struct plan){.action = &actions[i]};
         r = plan_action(service, &plans[i], err);
@@ -469,8 +434,6 @@ int service_write(struct backend *backend, struct action *actions, size_t count,
     }
     if (r == 0 && sent_count == 1)
         r = write_one(service, sent[0], err);
-    else if (r == 0 && sent_count > 1 && (flags & WRITE_LOOSE))
-        r = write_loose(service, sent, sent_count, err);
     else if (r == 0 && sent_count > 1)
         r = write_several(service, sent, sent_count, err);
     plans_release(plans, count);
