@@ -178,9 +178,15 @@ static int check_query(const struct table *table, const struct query *query, str
 int backend_scan_open(struct backend *backend, const struct table *table,
                       const struct scan_range *range, struct scan **ret_scan, struct err *err)
 {
-    int r = backend->ops->scan_open ? backend->ops->scan_open(backend, table, range, ret_scan, err)
-                                    : walk_scan_open(table, range, ret_scan);
+    int r = 0;
 
+    if (!backend->ops->scan_open && range->segments > 1)
+        r = err_set(err, EOPNOTSUPP,
+                    "the %s backend reads a table in one piece, not in %u segments",
+                    backend->ops->kind, range->segments);
+    else
+        r = backend->ops->scan_open ? backend->ops->scan_open(backend, table, range, ret_scan, err)
+                                    : walk_scan_open(table, range, ret_scan);
     if (r < 0)
         return err_set(err, -r, "%s", err_text(NULL, r));
     (*ret_scan)->backend = backend;
@@ -266,7 +272,7 @@ int backend_write(struct backend *backend, struct action *actions, size_t count,
     int code = 0;
 
     for (size_t i = 0; i < count && code == 0; i++)
-        code = check_action(backend, &actions[i], err);
+        code = check_action(backend, &actions[i], flags, err);
     if (code == 0)
         code = backend->ops->write(backend, actions, count, flags, err);
     assert(code <= 0);

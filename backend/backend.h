@@ -116,6 +116,7 @@ struct action {
     struct span body;
     int64_t mtime_ns; /* 0: now */
     int64_t ttl;      /* PUT: TTL of a body that is no object; ignored for objects */
+    double units;     /* loose PUT: as packed */
     struct scratch scratch;
     struct draft draft;
 
@@ -127,8 +128,9 @@ struct action {
 
 #define WRITE_DURABLE 1u /* on stable storage before it returns, with all earlier batches */
 #define WRITE_LOOSE                                                                                \
-    2u /* unconditional puts and deletes of items that need not be applied together: what a bulk   \
-          load wants. Where it fails, some may have been applied. */
+    2u /* unconditional puts of what backend_pack made, and deletes, each applied by itself: what  \
+          a bulk load wants. Of several with one key the last stands. Results are not set, and     \
+          where it fails, some may have been applied. */
 #define WRITE_TRY                                                                                  \
     4u /* of the embedded store: nothing is written; the result tells whether it could be */
 
@@ -177,15 +179,39 @@ struct scan_mark {
 struct scan_range {
     struct span partition; /* data NULL: the whole table */
     bool bodies;
+    bool typed; /* bodies are typed items on one line, values as the backend has them, in an order
+                   that is always the same; of what else a record tells, key and TTL are set */
+    unsigned segments;       /* read side by side; 0: as many as are worth it; of a partition: 1 */
+    const struct key *after; /* for each of the segments, where a scan of so many had come to: the
+                                last key it gave of it, or len 0. NULL: it begins */
     struct scan_mark (*mark)(void *context); /* called from any thread, also during NEXT; or NULL */
     void *mark_context;
 };
 struct scan {
     struct backend *backend;
-    struct scan_mark mark; /* of the record that is being given */
+    unsigned segments;     /* how many there are */
+    unsigned segment;      /* of the record that is being given, from 0 */
+    struct scan_mark mark; /* likewise */
     bool ended;
     int code;       /* negative once it has failed: it stays failed */
     struct err err; /* why */
+};
+
+/* An item on its way into a table in bulk, as the backend wants it; the buffers are the caller's.
+ */
+struct packed {
+    struct buf partition, sort; /* canonical */
+    struct buf body;            /* for an action's body */
+    int64_t ttl;                /* for an action's ttl */
+    double units;               /* for an action's units */
+    bool typed;                 /* the body is the typed item on one line, else what files show */
+};
+
+/* How bulk loads are best given to a backend. */
+struct backend_bulk {
+    unsigned calls; /* of backend_write that go on side by side */
+    unsigned items; /* in each of them */
+    double units;   /* likewise, where it has several items: a budget that is small; 0: any */
 };
 
 /* A query on the table's own keys or an index; parts canonical. */
@@ -272,6 +298,11 @@ struct backend_ops {
                       partition_fn, void *, struct err *);
     int (*partition)(struct backend *, const struct table *, struct span partition,
                      uint64_t *ret_items, int64_t *ret_changed_ns, struct err *);
+    /* NULL: bodies as files show them. */
+    int (*pack)(struct backend *, const struct table *, struct span typed, struct packed *,
+                struct err *);
+    struct backend_bulk (*bulk)(struct backend *,
+                                const struct table *); /* NULL: batches, in turn */
     int (*write)(struct backend *, struct action *, size_t count, unsigned flags, struct err *);
     int (*sync)(struct backend *, struct err *);
     int (*scratch_list)(struct backend *, const struct table *, struct span partition,
@@ -333,7 +364,11 @@ int backend_walk(struct backend *, const struct table *, const struct walk *, re
 /* A scan that is under way: begins with OPEN, by which nothing is read yet, and ends with CLOSE at
  * any time. NEXT gives LIMIT records at most, in key order where the backend is ordered; after the
  * last ones `ended` is set. It may read on meanwhile, in threads of its own. One thread at a time
- * uses a scan; the table's description is copied. */
+ * uses a scan; the table's description and the range's keys are copied.
+ *
+ * Of each segment everything up to the last key given was given. So a later scan that goes on
+ * behind these keys gives the rest: nothing that stayed is left out or given again. -EOPNOTSUPP for
+ * several segments where the backend has one. */
 int backend_scan_open(struct backend *, const struct table *, const struct scan_range *,
                       struct scan **ret_scan, struct err *);
 int backend_scan_next(struct scan *, size_t limit, record_fn, void *, struct err *);
@@ -350,6 +385,14 @@ int backend_partitions(struct backend *, const struct table *, struct span after
 int backend_partition(struct backend *, const struct table *, struct span partition,
                       uint64_t *ret_items, int64_t *ret_changed_ns, struct err *);
 
+/* A typed item, as an export's line has it, made ready for a loose put; RET_PACKED's buffers are
+ * emptied first. Pure but for the backend's settings. -EINVAL, -EFBIG, -ERANGE for what a put would
+ * be refused for as far as it can be known without asking. */
+int backend_pack(struct backend *, const struct table *, struct span typed,
+                 struct packed *ret_packed, struct err *);
+void packed_init(struct packed *packed);
+void packed_release(struct packed *packed);
+struct backend_bulk backend_bulk(struct backend *, const struct table *);
 /* See the head of the file. */
 int backend_write(struct backend *, struct action *actions, size_t count, unsigned flags,
                   struct err *);

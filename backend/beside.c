@@ -170,6 +170,17 @@ static int beside_drop_table(struct backend *backend, const struct table *table,
     return r;
 }
 
+static int beside_pack(struct backend *backend, const struct table *table, struct span typed,
+                       struct packed *packed, struct err *err)
+{
+    return backend_pack(beside_of(backend)->items, table, typed, packed, err);
+}
+
+static struct backend_bulk beside_bulk(struct backend *backend, const struct table *table)
+{
+    return backend_bulk(beside_of(backend)->items, table);
+}
+
 static int beside_alter_table(struct backend *backend, const struct table *table, struct err *err)
 {
     return backend_alter_table(beside_of(backend)->items, table, err);
@@ -329,6 +340,8 @@ static const struct backend_ops beside_ops = {
     .query = beside_query,
     .partitions = beside_partitions,
     .partition = beside_partition,
+    .pack = beside_pack,
+    .bulk = beside_bulk,
     .write = beside_write,
     .sync = beside_sync,
     .scratch_list = beside_scratch_list,

@@ -123,16 +123,17 @@ struct timed_scan {
     struct scan scan; /* first */
     struct scan *items;
     struct table *table;
-    struct timing *timing;
+    struct timing *timing; /* NULL: no times are asked for */
     record_fn each;
     void *context;
 };
 
-static int pass_mark(void *context, const struct record *record)
+static int pass_on(void *context, const struct record *record)
 {
     struct timed_scan *timed = context;
 
     timed->scan.mark = timed->items->mark;
+    timed->scan.segment = timed->items->segment;
     return timed->each(timed->context, record);
 }
 
@@ -156,13 +157,15 @@ int beside_scan_open(struct backend *backend, const struct table *table,
     if (!timed)
         return r;
     timed->table = table_copy(table);
-    timed->timing = timing_new(beside, timed->table, pass_mark, timed);
-    if (timed->table && timed->timing)
+    if (!range->typed)
+        timed->timing = timing_new(beside, timed->table, pass_on, timed);
+    if (timed->table && (timed->timing || range->typed))
         r = backend_scan_open(beside->items, table, range, &timed->items, err);
     if (r < 0) {
         beside_scan_close(&timed->scan);
         return r;
     }
+    timed->scan.segments = timed->items->segments;
     *ret_scan = &timed->scan;
     return 0;
 }
@@ -174,9 +177,10 @@ int beside_scan_next(struct scan *scan, size_t limit, record_fn each, void *cont
 
     timed->each = each;
     timed->context = context;
-    int r = backend_scan_next(timed->items, limit, time_record, timed->timing, err);
+    int r = timed->timing ? backend_scan_next(timed->items, limit, time_record, timed->timing, err)
+                          : backend_scan_next(timed->items, limit, pass_on, timed, err);
     scan->ended = timed->items->ended;
-    if (r != 0 || scan->ended)
+    if (timed->timing && (r != 0 || scan->ended))
         write_notes(timed->timing);
     return r;
 }

@@ -15,8 +15,10 @@ struct item_label item_label(const struct table *table, struct key key);
 int check_key(const struct table *table, struct key key, struct err *err);
 /* One part, not empty. WHAT ("partition key") is for the message. */
 int check_part(enum value_type type, struct span part, const char *what, struct err *err);
-/* An action as a caller must give it, a body's size included (-EFBIG). */
-int check_action(const struct backend *backend, const struct action *action, struct err *err);
+/* An action as a caller of backend_write with FLAGS must give it, a body's size included (-EFBIG).
+ */
+int check_action(const struct backend *backend, const struct action *action, unsigned flags,
+                 struct err *err);
 
 /* Whether CONDITION holds where the item is FOUND with VERSION; 0, -EEXIST, -ENOENT, -ESTALE. */
 int check_condition(const struct action *action, bool found, uint64_t version, struct err *err);

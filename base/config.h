@@ -26,6 +26,8 @@
 #include "base/log.h"
 #include "base/table.h"
 
+#define CONFIG_SEGMENTS_MOST 64
+
 enum backend_type { BACKEND_TYPE_SQLITE, BACKEND_TYPE_DYNAMODB };
 
 struct backend_config {

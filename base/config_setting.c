@@ -9,7 +9,6 @@
 #include "base/config_value.h"
 
 #define CACHE_SIZE_MOST (UINT64_C(1) << 40)
-#define SEGMENTS_MOST 64
 #define ITEM_SIZE_MOST (UINT64_C(512) << 20) /* a value in SQLite ends at 1e9 bytes */
 
 enum form {
@@ -73,7 +72,7 @@ static const struct setting settings[] = {
     {BACKEND(profile, FORM_TEXT)},
     {BACKEND(ca_file, FORM_PATH)},
     {BACKEND(tables, FORM_TEXT)},
-    {BACKEND(segments, FORM_COUNT), .least = 1, .most = SEGMENTS_MOST},
+    {BACKEND(segments, FORM_COUNT), .least = 1, .most = CONFIG_SEGMENTS_MOST},
     {BACKEND(read_units, FORM_UNITS)},
     {BACKEND(write_units, FORM_UNITS)},
     {TABLE(backend, FORM_TEXT, backend)},

@@ -13,12 +13,12 @@
 static int refuse_index(const struct body_reader *reader, const struct body_member *member,
                         const struct index *index, enum value_type type)
 {
-    const char *wanted = type == VALUE_S   ? "a string that is not empty"
-                         : type == VALUE_N ? "a number of at most 38 digits"
-                                           : "{\"$B\": ..} that is not empty";
     return json_refuse(reader->json, member->first.raw.data, reader->err,
                        "\"%.*s\" is a key of the index \"%s\": it must be %s",
-                       (int)member->name.len, member->name.data, index->name, wanted);
+                       (int)member->name.len, member->name.data, index->name,
+                       type == VALUE_S   ? ITEM_INDEX_STRING
+                       : type == VALUE_N ? ITEM_INDEX_NUMBER
+                                         : "{\"$B\": ..} that is not empty");
 }
 
 /* The simple cases of item_index_part, without a tree: 1 good, 0 not, -1 to be looked at. */

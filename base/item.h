@@ -88,6 +88,14 @@ int item_to_typed(const struct table *table, struct key key, struct span body, i
 int item_from_typed(const struct table *table, struct span typed, struct value *ret_item,
                     struct buf *partition, struct buf *sort, struct err *err);
 
+/* The TTL that BODY does not carry itself, where TTL is the item's: only bodies that are no objects
+ * have one beside. */
+int64_t item_ttl_beside(struct span body, int64_t ttl);
+/* When a typed item expires: epoch seconds, 0: never. */
+int64_t item_ttl(const struct table *table, const struct value *item);
+/* Whether what ITEM, in canonical form, has for keys of indexes can be that; -EINVAL. */
+int item_check_indexes(const struct table *table, const struct value *item, struct err *err);
+
 /* A file of a table with format = typed: rendering, and back into a plain canonical body. */
 int item_body_to_typed_file(const struct table *table, struct key key, struct span body,
                             int64_t ttl, struct buf *out, struct err *err);

@@ -12,6 +12,10 @@
 
 #define ITEM_VALUE "$value"
 
+/* What an index needs of its key attributes, for messages. */
+#define ITEM_INDEX_STRING "a string that is not empty"
+#define ITEM_INDEX_NUMBER "a number of at most 38 digits"
+
 enum body_kind { BODY_EMPTY, BODY_BARE, BODY_OBJECT };
 
 struct body_reader {

@@ -213,6 +213,51 @@ int item_from_typed(const struct table *table, struct span typed, struct value *
     return error;
 }
 
+int64_t item_ttl_beside(struct span body, int64_t ttl)
+{
+    for (size_t i = 0; i < body.len; i++)
+        if (!memchr(" \t\r\n", body.data[i], 4))
+            return body.data[i] == '{' ? 0 : ttl;
+    return ttl;
+}
+
+int64_t item_ttl(const struct table *table, const struct value *item)
+{
+    const struct value *value =
+        table->ttl_attribute ? value_member(item, span_text(table->ttl_attribute)) : NULL;
+    int64_t ttl;
+    if (!value || value->type != VALUE_N || !number_to_int64(value_text(value), &ttl) || ttl < 0)
+        return 0;
+    return ttl;
+}
+
+static int check_index_value(const struct index *index, const struct key_attribute *attribute,
+                             const struct value *item, struct err *err)
+{
+    const struct value *value =
+        attribute->name ? value_member(item, span_text(attribute->name)) : NULL;
+    if (!value)
+        return 0;
+    if (value->type == attribute->type && value->text.len > 0 && value->text.len <= KEY_PART_MAX)
+        return 0;
+    return err_set(err, EINVAL, "\"%s\" is a key of the index \"%s\": it must be %s",
+                   attribute->name, index->name,
+                   attribute->type == VALUE_S   ? ITEM_INDEX_STRING
+                   : attribute->type == VALUE_N ? ITEM_INDEX_NUMBER
+                                                : "binary that is not empty");
+}
+
+int item_check_indexes(const struct table *table, const struct value *item, struct err *err)
+{
+    int error = 0;
+    for (size_t i = 0; i < table->index_count && !error; i++) {
+        const struct index *index = &table->indexes[i];
+        error = check_index_value(index, &index->partition, item, err);
+        error = error ? error : check_index_value(index, &index->sort, item, err);
+    }
+    return error;
+}
+
 static void add_typed_line(struct buf *out, struct span name, const struct value *value,
                            const char *separator)
 {

@@ -111,6 +111,9 @@ struct value value_new_map(void);
  * beyond the service's range, -ENOMEM. */
 int value_canonical(struct value *value, struct err *err);
 
+/* Gives sets the order of their elements' bytes, which services do not keep; at any depth. */
+void value_sort_sets(struct value *value);
+
 /* Equal in type and content; maps and sets in any order, numbers by value. */
 bool value_equal(const struct value *a, const struct value *b);
 

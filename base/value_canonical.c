@@ -27,6 +27,30 @@ static int order_texts(const void *a, const void *b)
     return span_compare(value_text(a), value_text(b));
 }
 
+static void sort_set(struct value *set)
+{
+    if (set->type != VALUE_L && set->list.count > 1)
+        qsort(set->list.items, set->list.count, sizeof *set->list.items, order_texts);
+}
+
+void value_sort_sets(struct value *value)
+{
+    switch (value->type) {
+    case VALUE_L:
+        for (size_t i = 0; i < value->list.count; i++)
+            value_sort_sets(&value->list.items[i]);
+        return;
+    case VALUE_SS:
+    case VALUE_NS:
+    case VALUE_BS: sort_set(value); return;
+    case VALUE_M:
+        for (size_t i = 0; i < value->map.count; i++)
+            value_sort_sets(&value->map.members[i].value);
+        return;
+    default: return;
+    }
+}
+
 static int list_to_canonical(struct value *list, struct err *err)
 {
     for (size_t i = 0; i < list->list.count; i++) {
@@ -34,8 +58,7 @@ static int list_to_canonical(struct value *list, struct err *err)
         if (error)
             return error;
     }
-    if (list->type != VALUE_L && list->list.count > 1)
-        qsort(list->list.items, list->list.count, sizeof *list->list.items, order_texts);
+    sort_set(list);
     return 0;
 }
 

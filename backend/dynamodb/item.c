@@ -91,22 +91,26 @@ size_t item_bytes(const struct value *item)
     return bytes;
 }
 
-int64_t item_ttl(const struct table *table, const struct value *item)
-{
-    const struct value *value =
-        table->ttl_attribute ? value_member(item, span_text(table->ttl_attribute)) : NULL;
-    int64_t ttl;
-
-    return value && value->type == VALUE_N && number_to_int64(value_text(value), &ttl) && ttl > 0
-               ? ttl
-               : 0;
-}
-
 bool item_hidden(int64_t ttl)
 {
     int64_t now_s = clock_now_s();
 
     return item_expired(ttl, now_s) && ttl > now_s - LONG_GONE_S;
+}
+
+int item_line_from_reply(const struct table *table, struct span raw, struct buf *partition,
+                         struct buf *sort, struct item_meta *ret_meta, struct buf *body,
+                         struct err *err)
+{
+    cleanup(value_release) struct value item = {0};
+    int r = item_from_typed(table, raw, &item, partition, sort, err);
+
+    if (r < 0)
+        return r;
+    *ret_meta = (struct item_meta){.ttl = item_ttl(table, &item)};
+    value_sort_sets(&item);
+    value_map_to_typed(&item, body);
+    return buf_error(body);
 }
 
 int item_from_reply(const struct table *table, struct span raw, struct buf *partition,

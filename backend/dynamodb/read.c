@@ -89,8 +89,9 @@ static int give(void *context, struct span raw)
     buf_clear(&reading->partition);
     buf_clear(&reading->sort);
     buf_clear(&reading->body);
-    int r = item_from_reply(reading->table, raw, &reading->partition, &reading->sort, &record.meta,
-                            &reading->body, reading->err);
+    int r = (reading->typed ? item_line_from_reply : item_from_reply)(
+        reading->table, raw, &reading->partition, &reading->sort, &record.meta, &reading->body,
+        reading->err);
     if (r < 0)
         return r;
     if (item_hidden(record.meta.ttl))

@@ -17,7 +17,7 @@ struct reading {
     size_t limit, given;   /* limit 0: all */
     double units;          /* that the last page consumed; 0: there was none */
     double item_units;     /* for each item that was gone over, where pages are to be small */
-    bool bodies;
+    bool bodies, typed;    /* as in scan_range */
     const atomic_bool *cancelled; /* the calling thread's (base/cancel.h), unless set otherwise */
     record_fn each;
     void *context;

@@ -35,6 +35,7 @@ struct page {
 struct segment {
     struct parallel_scan *scan;
     unsigned number;
+    struct buf after; /* typed key that it begins behind; len 0: at its beginning */
     pthread_t thread;
     bool waiting; /* it has a page in the queue */
 };
@@ -135,8 +136,10 @@ static void segment_init(const struct segment *segment, struct reading *reading,
     reading_init(reading, scan->service, scan->table, err);
     reading->operation = scan->operation;
     reading->bodies = scan->range.bodies;
+    reading->typed = scan->range.typed;
     reading->cancelled = &scan->cancelled;
     buf_add_span(&reading->fixed, buf_span(&scan->fixed));
+    buf_add_span(&reading->after, buf_span(&segment->after));
     if (scan->count > 1) {
         char number[16], total[16];
         snprintf(number, sizeof number, "%u", segment->number);
@@ -262,7 +265,6 @@ static int start(struct parallel_scan *scan, struct err *err)
 {
     while (scan->started < scan->count) {
         struct segment *segment = &scan->segments[scan->started];
-        *segment = (struct segment){.scan = scan, .number = scan->started};
         pthread_mutex_lock(&scan->lock);
         scan->running++;
         pthread_mutex_unlock(&scan->lock);
@@ -292,6 +294,7 @@ int service_scan_next(struct scan *opened, size_t limit, record_fn each, void *c
         }
         size_t count = page->records.len / sizeof(struct page_record);
         opened->mark = page->mark;
+        opened->segment = page->segment->number;
         for (; r == 0 && given < limit && scan->at < count; given++)
             r = give(page, scan->at++, each, context);
         if (scan->at == count) {
@@ -317,6 +320,8 @@ void service_scan_close(struct scan *opened)
     pthread_cond_destroy(&scan->filled);
     pthread_cond_destroy(&scan->taken);
     pthread_mutex_destroy(&scan->lock);
+    for (unsigned i = 0; i < scan->count; i++)
+        buf_release(&scan->segments[i].after);
     buf_release(&scan->fixed);
     table_free(scan->table);
     free(scan);
@@ -333,11 +338,35 @@ unsigned service_segments(struct service *service, const struct table *table)
     return worth < service->segments ? (unsigned)worth : service->segments;
 }
 
+static int segments_init(struct parallel_scan *scan, const struct scan_range *range)
+{
+    int code = 0;
+
+    for (unsigned i = 0; i < scan->count; i++) {
+        struct segment *segment = &scan->segments[i];
+        segment->scan = scan;
+        segment->number = i;
+        buf_init(&segment->after, DYNAMODB_BODY_MAX);
+        if (range->after && range->after[i].partition.len)
+            key_to_typed(scan->table, range->after[i], &segment->after);
+        code = code ? code : buf_error(&segment->after);
+    }
+    return code;
+}
+
+static unsigned segment_count(struct service *service, const struct table *table,
+                              const struct scan_range *range)
+{
+    if (range->partition.data)
+        return 1;
+    return range->segments ? range->segments : service_segments(service, table);
+}
+
 int service_scan_open(struct backend *backend, const struct table *table,
                       const struct scan_range *range, struct scan **ret_scan, struct err *err)
 {
     struct service *service = service_of(backend);
-    unsigned count = range->partition.data ? 1 : service_segments(service, table);
+    unsigned count = segment_count(service, table, range);
     struct parallel_scan *scan = calloc(1, sizeof *scan + count * sizeof scan->segments[0]);
 
     if (!scan)
@@ -348,11 +377,13 @@ int service_scan_open(struct backend *backend, const struct table *table,
     buf_init(&scan->fixed, DYNAMODB_BODY_MAX);
     scan->service = service;
     scan->range = *range;
+    scan->range.bodies |= range->typed;
+    scan->range.after = NULL; /* the caller's */
     scan->last = &scan->first;
-    scan->count = count;
+    scan->count = scan->scan.segments = count;
     scan->table = table_copy(table);
     scan->operation = request_items(&scan->fixed, table, range->partition);
-    if (!scan->table || buf_error(&scan->fixed)) {
+    if (!scan->table || segments_init(scan, range) < 0 || buf_error(&scan->fixed)) {
         service_scan_close(&scan->scan);
         return err_set(err, ENOMEM, "no memory");
     }

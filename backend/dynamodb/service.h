@@ -100,13 +100,15 @@ uint64_t service_table_bytes(struct service *, const struct table *);
 int item_from_reply(const struct table *table, struct span raw, struct buf *partition,
                     struct buf *sort, struct item_meta *ret_meta, struct buf *body,
                     struct err *err);
+/* The same with the typed item on one line as BODY, and of the meta only the TTL. */
+int item_line_from_reply(const struct table *table, struct span raw, struct buf *partition,
+                         struct buf *sort, struct item_meta *ret_meta, struct buf *body,
+                         struct err *err);
 /* The version of an item in canonical form (value_canonical): a hash of what it holds. */
 uint64_t item_version(const struct value *item);
 /* Bytes that the service counts for an item, which is canonical. */
 size_t item_bytes(const struct value *item);
 size_t member_bytes(const struct member *member);
-/* The time to live that an item in canonical form tells; 0: it never expires. */
-int64_t item_ttl(const struct table *table, const struct value *item);
 /* What expired longer ago than this never expires: the service's rule. */
 #define LONG_GONE_S (5LL * 366 * 86400)
 /* Whether an item with that time to live is there for the service, perhaps for days, but for nobody
@@ -139,10 +141,13 @@ int service_partition(struct backend *, const struct table *, struct span partit
 /* --- writing (write.c) --- */
 
 int service_write(struct backend *, struct action *, size_t count, unsigned flags, struct err *);
-#define BATCH_MAX 25
-/* COUNT (at most BATCH_MAX) unconditional puts of ITEMS[i] and deletes, of different items, each by
- * itself (batch.c). */
-int service_write_batch(struct service *, struct action *const *actions,
-                        const struct value *const *items, size_t count, struct err *);
+
+/* --- bulk loads (batch.c): WRITE_LOOSE, whose bodies are typed items in canonical form --- */
+
+#define BATCH_MAX 25 /* items of a BatchWriteItem */
+int service_pack(struct backend *, const struct table *, struct span typed, struct packed *,
+                 struct err *);
+struct backend_bulk service_bulk(struct backend *, const struct table *);
+int service_write_loose(struct service *, const struct action *actions, size_t count, struct err *);
 
 #endif

@@ -249,44 +249,6 @@ static int write_several(struct service *service, struct plan *plans, size_t cou
     return 0;
 }
 
-/* --- Many, each by itself --- */
-
-static bool is_among(struct action *const *actions, size_t count, const struct action *action)
-{
-    for (size_t i = 0; i < count; i++)
-        if (actions[i]->table->id == action->table->id && key_equal(actions[i]->key, action->key))
-            return true;
-    return false;
-}
-
-static int write_loose(struct service *service, struct plan *plans, size_t count, struct err *err)
-{
-    struct action *actions[BATCH_MAX];
-    const struct value *items[BATCH_MAX];
-    size_t gathered = 0;
-    double units = 0;
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        struct action *action = plans[i].action;
-        double most = service_batch_units(service, action->table), more = plan_units(&plans[i]);
-        bool dear = most > 0 && gathered > 0 && units + more > most;
-        if (gathered == BATCH_MAX || dear || is_among(actions, gathered, action)) {
-            r = service_write_batch(service, actions, items, gathered, err);
-            gathered = 0;
-            units = 0;
-        }
-        actions[gathered] = action;
-        items[gathered++] = &plans[i].item;
-        units += more;
-    }
-    if (r == 0 && gathered)
-        r = service_write_batch(service, actions, items, gathered, err);
-    for (size_t i = 0; r == 0 && i < count; i++)
-        plan_done(&plans[i], 0); /* the service does not tell */
-    return r;
-}
-
 /* PLANS get one for each action that has something to do here: times are kept beside. */
 static int plan_all(struct service *service, struct action *actions, size_t count, bool several,
                     struct plan *plans, struct err *err)
@@ -309,27 +271,26 @@ static bool has_no_transactions(struct service *service)
     return service->no_transactions;
 }
 
-/* What the service acknowledges is durable: there is no flag for it. */
 int service_write(struct backend *backend, struct action *actions, size_t count, unsigned flags,
                   struct err *err)
 {
     struct service *service = service_of(backend);
-    bool loose = flags & WRITE_LOOSE;
     size_t sent = 0;
 
     for (size_t i = 0; i < count; i++)
         sent += actions[i].kind != ACTION_TOUCH;
-    if (service->read_only)
+    if (service->read_only) /* what the service acknowledges is durable: no flag for it */
         return err_set(err, EROFS, "the tables are open for reading only");
-    if (sent > 1 && !loose && has_no_transactions(service))
+    if (flags & WRITE_LOOSE)
+        return service_write_loose(service, actions, count, err);
+    if (sent > 1 && has_no_transactions(service))
         return refuse_several(err);
     struct plan *plans = calloc(sent + 1, sizeof *plans);
-    int r = plans ? plan_all(service, actions, count, sent > 1 && !loose, plans, err) : -ENOMEM;
+    int r = plans ? plan_all(service, actions, count, sent > 1, plans, err) : -ENOMEM;
     if (r == 0 && sent == 1)
         r = write_one(service, &plans[0], err);
     else if (r == 0 && sent > 1)
-        r = loose ? write_loose(service, plans, sent, err)
-                  : write_several(service, plans, sent, err);
+        r = write_several(service, plans, sent, err);
     plans_release(plans, sent);
     return r;
 }

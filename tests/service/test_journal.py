@@ -192,7 +192,7 @@ class Journal(ServiceTest):
         with self.held(DELETE, self.move):
             self.mount.kill()
             self.mount.rescue()
-            self.boto.delete_table(TableName=self.table)
+            self.forget(self.table)
             self.make()
             self.has(c=3)
             self.mount.start()

@@ -21,9 +21,10 @@ MAY_INCLUDE = {
 OWNERS = [
     (re.compile(r"<(fuse|cuse).*\.h>"), re.compile(r"^(fs/|tools/bench/floor\.c$)")),
     (re.compile(r"<sqlite3.*\.h>"), re.compile(r"^backend/sqlite/")),
-    (re.compile(r"<openssl/"), re.compile(r"^base/text\.c$")),
+    (re.compile(r"<openssl/"), re.compile(r"^base/(text|md5)\.c$")),
     (re.compile(r"<ini\.h>"), re.compile(r"^base/config\w*\.c$")),
     (re.compile(r"<curl/"), re.compile(r"^(backend/dynamodb/http|tools/bench/service_floor)\.c$")),
+    (re.compile(r"<zlib\.h>"), re.compile(r"^tools/itemctl/gzip\.c$")),
     (re.compile(r"<(jansson|archive|glib)"), re.compile(r"^$")),
 ]
 LINES_WANTED, LINES_MAX = 500, 600

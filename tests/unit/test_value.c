@@ -343,7 +343,27 @@ static void test_deep(void)
     check_typed_refused(typed.data);
 }
 
+static void test_sort_sets(void)
+{
+    cleanup(value_release) struct value value = {0};
+    cleanup(buf_release) struct buf out;
+
+    buf_init(&out, 1 << 20);
+    check_int(value_from_typed(
+                  span_text("{\"M\":{\"l\":{\"L\":[{\"SS\":[\"b\",\"\",\"a\"]},{\"S\":\"z\"},"
+                            "{\"S\":\"y\"},{\"L\":[{\"NS\":[\"2\",\"10\"]}]}]},"
+                            "\"b\":{\"BS\":[\"AQ==\",\"AA==\"]}}}"),
+                  &value, NULL),
+              0);
+    value_sort_sets(&value);
+    value_to_typed(&value, &out);
+    check_text(buf_span(&out),
+               "{\"M\":{\"b\":{\"BS\":[\"AA==\",\"AQ==\"]},\"l\":{\"L\":[{\"SS\":[\"\",\"a\","
+               "\"b\"]},{\"S\":\"z\"},{\"S\":\"y\"},{\"L\":[{\"NS\":[\"10\",\"2\"]}]}]}}}");
+}
+
 CHECK_MAIN(CHECK_TEST(test_forms), CHECK_TEST(test_forms_not_needed),
            CHECK_TEST(test_typed_refused), CHECK_TEST(test_loose_numbers), CHECK_TEST(test_bin),
            CHECK_TEST(test_style), CHECK_TEST(test_style_without_order), CHECK_TEST(test_members),
-           CHECK_TEST(test_equal), CHECK_TEST(test_type_names), CHECK_TEST(test_deep))
+           CHECK_TEST(test_equal), CHECK_TEST(test_type_names), CHECK_TEST(test_deep),
+           CHECK_TEST(test_sort_sets))

@@ -10,12 +10,13 @@
 void batch_init(struct batch *batch, const struct subject *subject)
 {
     *batch = (struct batch){.subject = subject};
-    buf_init(&batch->bytes,
-             BATCH_BYTES + 4 * subject->backend->max_item_size + 4 * (size_t)KEY_PART_MAX);
+    packed_init(&batch->packed);
+    buf_init(&batch->bytes, SIZE_MAX / 8);
 }
 
 void batch_release(struct batch *batch)
 {
+    packed_release(&batch->packed);
     buf_release(&batch->bytes);
 }
 
@@ -24,55 +25,53 @@ bool batch_full(const struct batch *batch)
     return batch->count == BATCH_ITEMS || batch->bytes.len >= BATCH_BYTES;
 }
 
-static int check_body(const struct batch *batch, struct key key, struct span body, struct err *err)
+void batch_clear(struct batch *batch)
 {
-    struct item_facts facts;
-    uint64_t most = batch->subject->backend->max_item_size;
-
-    if (body.len > most)
-        return err_set(err, EFBIG, "the item has %zu bytes, more than the %llu allowed", body.len,
-                       (unsigned long long)most);
-    return item_examine(batch->subject->table, key, body, &facts, NULL, err);
+    batch->count = 0;
+    buf_clear(&batch->bytes);
 }
 
 int batch_add(struct batch *batch, struct span typed, struct err *err)
 {
-    const struct table *table = batch->subject->table;
-    cleanup(value_release) struct value item = {0};
-    cleanup(buf_release) struct buf sort;
+    const struct subject *subject = batch->subject;
     struct buf *bytes = &batch->bytes;
-    size_t before = bytes->len, sort_at, body_at;
-    int64_t ttl = 0;
-    int r;
+    size_t before = bytes->len;
+    int r = backend_pack(subject->backend, subject->table, typed, &batch->packed, err);
 
-    buf_init(&sort, KEY_PART_MAX + 1);
-    r = item_from_typed(table, typed, &item, bytes, &sort, err);
-    sort_at = bytes->len;
-    buf_add_span(bytes, buf_span(&sort));
-    body_at = bytes->len;
-    if (r == 0)
-        r = item_to_body(table, &item, bytes, &ttl, err);
-    if (r == 0 && (buf_error(bytes) || buf_error(&sort)))
-        r = err_set(err, EFBIG, "the item is too large");
-    if (r == 0)
-        r = check_body(batch,
-                       (struct key){span_of(bytes->data + before, sort_at - before),
-                                    span_of(bytes->data + sort_at, body_at - sort_at)},
-                       span_of(bytes->data + body_at, bytes->len - body_at), err);
-    if (r < 0) {
+    if (r < 0)
+        return r;
+    buf_add_span(bytes, buf_span(&batch->packed.partition));
+    size_t sort = bytes->len;
+    buf_add_span(bytes, buf_span(&batch->packed.sort));
+    size_t body = bytes->len;
+    buf_add_span(bytes, buf_span(&batch->packed.body));
+    if (buf_error(bytes)) {
         bytes->error = 0;
         buf_resize(bytes, before);
-        return r;
+        return err_set(err, ENOMEM, "no memory");
     }
     batch->items[batch->count].partition = before;
-    batch->items[batch->count].sort = sort_at;
-    batch->items[batch->count].body = body_at;
+    batch->items[batch->count].sort = sort;
+    batch->items[batch->count].body = body;
     batch->items[batch->count].end = bytes->len;
-    batch->items[batch->count++].ttl = ttl;
+    batch->items[batch->count].units = batch->packed.units;
+    batch->items[batch->count++].ttl = batch->packed.ttl;
     return 0;
 }
 
-int batch_write(struct batch *batch, unsigned flags, struct err *err)
+int batch_last(const struct batch *batch, struct buf *out, struct err *err)
+{
+    const struct packed *packed = &batch->packed;
+    struct key key = {buf_span(&packed->partition), buf_span(&packed->sort)};
+
+    if (!packed->typed)
+        return item_to_typed(batch->subject->table, key, buf_span(&packed->body), packed->ttl, out,
+                             err);
+    buf_add_span(out, buf_span(&packed->body));
+    return buf_error(out);
+}
+
+int batch_write(struct batch *batch, struct err *err)
 {
     cleanup_free struct action *actions = calloc(batch->count + 1, sizeof *actions);
     const char *bytes = batch->bytes.data;
@@ -91,10 +90,10 @@ int batch_write(struct batch *batch, unsigned flags, struct err *err)
             .body =
                 span_of(bytes + batch->items[i].body, batch->items[i].end - batch->items[i].body),
             .ttl = batch->items[i].ttl,
+            .units = batch->items[i].units,
         };
     if (batch->count)
-        r = backend_write(batch->subject->backend, actions, batch->count, flags | WRITE_LOOSE, err);
-    batch->count = 0;
-    buf_clear(&batch->bytes);
+        r = backend_write(batch->subject->backend, actions, batch->count, WRITE_LOOSE, err);
+    batch_clear(batch);
     return r;
 }

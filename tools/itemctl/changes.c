@@ -60,8 +60,8 @@ static int add_item(struct reader *reader, const char *name, struct key key, str
     if (!body.data)
         return 0;
     buf_addf(&reader->text, ",\"%s\":", name);
-    return item_to_typed(reader->subject->table, key, body, ttl_beside(body, ttl), &reader->text,
-                         &reader->ctl->err);
+    return item_to_typed(reader->subject->table, key, body, item_ttl_beside(body, ttl),
+                         &reader->text, &reader->ctl->err);
 }
 
 static int take_entry(void *context, const struct log_entry *entry)

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* estimate: what a listing, a backup and an import will consume, before they run. */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/item.h"
 #include "base/json.h"
 #include "tools/itemctl/arguments.h"
 #include "tools/itemctl/documents.h"
-#include "tools/itemctl/itemctl.h"
-#include "tools/itemctl/lines.h"
+#include "tools/itemctl/input.h"
 #include "tools/itemctl/output.h"
 
 #define DOCUMENT_MAX (64u << 20)
@@ -56,17 +53,15 @@ static void add_cost(struct load *load, const struct measure *measure, const str
     load->cost.indexes += cost->indexes;
 }
 
-static int add_line(struct estimate *estimate, struct span line, struct err *err)
+static int add_item(struct estimate *estimate, struct span typed, struct err *err)
 {
     cleanup(value_release) struct value item = {0};
     cleanup(buf_release) struct buf partition = {0}, sort = {0};
     struct put_cost cost;
 
-    if (text_is_blank(line))
-        return 0;
     buf_init(&partition, KEY_PART_MAX + 1);
     buf_init(&sort, KEY_PART_MAX + 1);
-    int r = item_from_typed(estimate->table, line, &item, &partition, &sort, err);
+    int r = item_from_typed(estimate->table, typed, &item, &partition, &sort, err);
     if (r == 0)
         r = value_canonical(&item, err);
     if (r == 0)
@@ -76,39 +71,36 @@ static int add_line(struct estimate *estimate, struct span line, struct err *err
     return r;
 }
 
-static int add_lines(struct estimate *estimate, int fd, size_t longest, struct err *err)
+static int add_items(struct estimate *estimate, struct input *input, struct err *err)
 {
-    cleanup(lines_release) struct lines lines;
-    const char *name = fd == STDIN_FILENO ? "standard input" : estimate->load.file;
-    struct span line;
-    int r;
-
-    lines_init(&lines, fd, longest);
-    while ((r = lines_next(&lines, &line)) > 0) {
+    for (;;) {
         struct err reason = {""};
-        r = add_line(estimate, line, &reason);
+        struct span item;
+        int r = input_next(input, &item, &reason);
+
+        if (r == 0)
+            return 0;
+        if (r > 0)
+            r = add_item(estimate, item, &reason);
+        if (r < 0 && input->broken)
+            return err_set(err, -r, "%s", err_text(&reason, r));
         if (r < 0)
-            return document_fail(estimate->load.file, lines.line, r, &reason, err);
+            return document_fail(input_name(input, &input->place), input->place.line + 1, r,
+                                 &reason, err);
     }
-    if (r == -EFBIG)
-        return err_set(err, EFBIG, "%s:%llu: the line is too long", name,
-                       (unsigned long long)lines.line + 1);
-    return r < 0 ? err_set(err, -r, "%s: %s", name, strerror(-r)) : 0;
 }
 
 static int read_load(struct ctl *ctl, struct estimate *estimate)
 {
-    const char *file = estimate->load.file;
-    size_t longest = LINE_PER_ITEM * ctl->config->max_item_size + (1u << 20);
-    bool standard = strcmp(file, "-") == 0;
-    int fd = standard ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    cleanup(input_close) struct input input;
+    uint64_t longest = LINE_PER_ITEM * ctl->config->max_item_size + (1u << 20);
+    int r = input_open(&input, estimate->load.file, longest, &ctl->err);
 
-    if (fd < 0)
-        return ctl_fail(ctl, STATUS_FAILED, "%s: %s", file, strerror(errno));
-    int r = add_lines(estimate, fd, longest, &ctl->err);
-    if (!standard)
-        close(fd);
-    return r;
+    if (r == 0)
+        r = input_verify(&input, &ctl->err);
+    if (r == 0)
+        r = add_items(estimate, &input, &ctl->err);
+    return r < 0 ? STATUS_FAILED : 0;
 }
 
 /* ---- what it comes to ---- */

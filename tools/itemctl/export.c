@@ -1,119 +1,99 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * export TABLE FILE: typed items, one a line, in key order.
+ * export TABLE FILE: typed items, one a line; in key order where the backend has one, else as they
+ * come from segments that are read side by side.
  *
- * Lines go to FILE.partial, and the position (FILE.partial-position) tells from time to time how
- * many of its bytes are on the disk and which item was the last. FILE appears only when all is
- * there, by rename. An export that was ended in between goes on where it was if nothing in the
- * store has changed since it began (the newest entry of the change log is part of the position's
- * identity), else it begins anew: so a file never mixes two states of a table further apart than
- * one run. A service that has no change log gives no state of one moment in any case: there, only
- * another table makes an export begin anew. What is no regular file (-, a pipe, a device) is
- * written directly.
+ * Going on. The position tells what of the export is safe on the disk, and for each segment the key
+ * of the last item in it. An export that was ended goes on behind these keys: what stays the same
+ * meanwhile is in it once. The position is that of a table, in so many segments, and where there is
+ * a change log, of its newest entry: a store's export never mixes two states of a table further
+ * apart than one run. A service gives no state of one moment in any case.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/text.h"
 #include "tools/itemctl/arguments.h"
-#include "tools/itemctl/output.h"
-#include "tools/itemctl/pages.h"
-#include "tools/itemctl/position.h"
 #include "tools/itemctl/progress.h"
+#include "tools/itemctl/sink.h"
 #include "tools/itemctl/transfer.h"
 
-#define STATUS_BROKEN_PIPE 141
+#define PAGE_RECORDS 512
+#define LINES_FULL (1u << 20)
 
 struct export_job {
     struct ctl *ctl;
-    const char *name; /* for messages */
-    char *path;       /* the file to be; NULL: direct */
-    char *partial;
-    int fd;
-    uint64_t offset; /* bytes written */
-    uint64_t before; /* items of an earlier run */
-    struct position position;
-    int64_t save_ns; /* when to record the position next */
-    struct item_output items;
+    struct subject subject;
+    struct sink *sink;
+    struct position position; /* path NULL: none is kept */
+    struct scan *scan;
+    struct buf lines;
+    uint64_t in_lines, items; /* of this page, in all */
     struct progress progress;
 };
-
-static int failed(struct export_job *job, const char *name)
-{
-    int code = errno;
-
-    if (code == EPIPE)
-        _exit(STATUS_BROKEN_PIPE);
-    return err_set(&job->ctl->err, code, "%s: %s", name, strerror(code));
-}
-
-static int write_all(struct export_job *job, struct span text)
-{
-    while (text.len) {
-        ssize_t put = write(job->fd, text.data, text.len);
-
-        if (put < 0)
-            return failed(job, job->name);
-        text = span_of(text.data + put, text.len - (size_t)put);
-        job->offset += (uint64_t)put;
-    }
-    return 0;
-}
-
-static int save_position(struct export_job *job, const struct pages *pages)
-{
-    struct position *position = &job->position;
-    struct key last = key_bytes_key(&pages->last);
-
-    if (!job->path || clock_steady_ns() < job->save_ns)
-        return 0;
-    if (fdatasync(job->fd) < 0)
-        return failed(job, job->partial);
-    position->offset = job->offset;
-    position->items = job->before + pages->count;
-    buf_clear(&position->partition);
-    buf_clear(&position->sort);
-    buf_add_span(&position->partition, last.partition);
-    buf_add_span(&position->sort, last.sort);
-    job->save_ns = clock_steady_ns() + TRANSFER_SAVE_NS;
-    return position_save(position, &job->ctl->err);
-}
 
 static int export_record(void *context, const struct record *record)
 {
     struct export_job *job = context;
-    int r = item_output_add(&job->items, record);
+    const struct position *position = &job->position;
 
-    return r < 0 ? r : item_output_full(&job->items);
+    job->sink->ops->add(&job->lines, record->body);
+    job->in_lines++;
+    if (position->path && key_bytes_set(&position->keys[job->scan->segment], record->key) < 0)
+        return -ENOMEM;
+    return buf_error(&job->lines) ? buf_error(&job->lines) : job->lines.len >= LINES_FULL;
 }
 
-static int export_page(void *context, const struct pages *pages)
+/* Records the position if the sink has settled; with NOW it does. */
+static int save(struct export_job *job, bool now, struct err *err)
 {
-    struct export_job *job = context;
-    int r = write_all(job, buf_span(&job->items.lines));
+    int r = job->sink->ops->settle(job->sink, &job->position, now, err);
 
-    buf_clear(&job->items.lines);
-    progress_show(&job->progress, job->before + pages->count, 0, 0);
-    return r < 0 ? r : save_position(job, pages);
+    if (r <= 0 || !job->position.path)
+        return r < 0 ? r : 0;
+    job->position.items = job->items;
+    return position_save(&job->position, err);
 }
 
-/* ---- where it goes ---- */
-
-static int open_direct(struct export_job *job, const char *file)
+static int write_page(struct export_job *job, struct err *err)
 {
-    job->fd = strcmp(file, "-") == 0 ? STDOUT_FILENO : open(file, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    return job->fd < 0 ? failed(job, file) : 0;
+    int r = 0;
+
+    if (job->in_lines)
+        r = job->sink->ops->write(job->sink, buf_span(&job->lines), job->in_lines, err);
+    job->items += job->in_lines;
+    job->in_lines = 0;
+    buf_clear(&job->lines);
+    progress_show(&job->progress, job->items, 0, 0);
+    return r;
 }
 
-static int identify(struct export_job *job, const struct subject *subject, char ret_identity[65])
+/* What came before a failure is kept for the next run. */
+static int export_items(struct export_job *job)
 {
+    struct err *err = &job->ctl->err;
+
+    while (!job->scan->ended) {
+        int r = backend_scan_next(job->scan, PAGE_RECORDS, export_record, job, err);
+        int written = write_page(job, r < 0 ? NULL : err);
+
+        if (r < 0 && written == 0)
+            save(job, true, NULL);
+        if (r >= 0)
+            r = written < 0 ? written : save(job, false, err);
+        if (r < 0)
+            return transfer_status(r);
+    }
+    return 0;
+}
+
+/* ---- the beginning ---- */
+
+static int identify(struct export_job *job, char ret_identity[65])
+{
+    const struct subject *subject = &job->subject;
     cleanup(buf_release) struct buf text;
     uint64_t sequence = 0;
     int r = 0;
@@ -128,137 +108,146 @@ static int identify(struct export_job *job, const struct subject *subject, char 
     return r;
 }
 
-/* Takes up what an earlier run left, or begins anew. */
-static int take_up(struct export_job *job, const char *identity, struct pages *pages)
+static void tell_beginning(const struct export_job *job, int found)
 {
-    struct position *position = &job->position;
-    bool known = position_load(position, identity);
-    struct stat partial;
+    const struct position *position = &job->position;
 
-    job->fd = open(job->partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (job->fd < 0 || fstat(job->fd, &partial) < 0)
-        return failed(job, job->partial);
-    known = known && position->offset > 0 && (uint64_t)partial.st_size >= position->offset;
-    if (known) {
-        struct key last = {buf_span(&position->partition), buf_span(&position->sort)};
-
+    if (found == SINK_GOES_ON && position->segments > 1)
+        transfer_note("going on behind the %llu items that an earlier export wrote, in %u segments",
+                      (unsigned long long)position->items, position->segments);
+    else if (found == SINK_GOES_ON)
         transfer_note("going on behind the %llu items that an earlier export wrote",
                       (unsigned long long)position->items);
-        job->offset = position->offset;
-        job->before = position->items;
-        if (key_bytes_set(&pages->last, last) < 0)
-            return -ENOMEM;
-    } else if (partial.st_size > 0) {
-        transfer_note("the store has changed since an earlier export was ended: beginning anew");
-    }
-    if (ftruncate(job->fd, (off_t)job->offset) < 0 ||
-        lseek(job->fd, (off_t)job->offset, SEEK_SET) < 0)
-        return failed(job, job->partial);
-    return 0;
+    else if (found == SINK_OF_NO_USE)
+        transfer_note("beginning anew: what an earlier export left is too little, or the table has "
+                      "changed since");
 }
 
-static int open_file(struct export_job *job, const char *file, const struct subject *subject,
-                     struct pages *pages)
+/* Takes up what an earlier run left, or begins anew; ASKED segments, 0: any. */
+static int take_up(struct export_job *job, unsigned asked)
 {
-    cleanup_free char *position = NULL;
+    struct position *position = &job->position;
     char identity[65];
-    int r;
 
-    job->path = realpath(file, NULL);
-    if (!job->path)
-        job->path = strdup(file);
-    if (!job->path || asprintf(&job->partial, "%s.partial", job->path) < 0 ||
-        asprintf(&position, "%s.partial-position", job->path) < 0)
-        return -ENOMEM;
-    r = position_open(position, &job->position, &job->ctl->err);
+    if (!job->sink->position)
+        return 0;
+    int r = position_open(job->sink->position, position, &job->ctl->err);
     if (r < 0)
         return r == -EBUSY ? r : STATUS_FAILED;
-    r = identify(job, subject, identity);
-    return r < 0 ? r : take_up(job, identity, pages);
+    r = identify(job, identity);
+    if (r < 0)
+        return r;
+    bool known = position_load(position, identity) && (asked == 0 || position->segments == asked);
+    r = job->sink->ops->take_up(job->sink, position, known, &job->ctl->err);
+    if (r < 0)
+        return r;
+    tell_beginning(job, r);
+    if (r == SINK_GOES_ON)
+        job->items = position->items;
+    else
+        r = position_begin(position, 0);
+    return r < 0 ? r : 0;
 }
 
-static int open_target(struct export_job *job, const char *file, const struct subject *subject,
-                       struct pages *pages)
+static int open_scan(struct export_job *job, unsigned asked)
 {
-    struct stat found;
+    struct position *position = &job->position;
+    struct scan_range range = {.typed = true, .segments = asked};
+    cleanup_free struct key *keys = calloc(position->segments + 1, sizeof *keys);
 
-    job->name = file;
-    if (strcmp(file, "-") == 0 || (stat(file, &found) == 0 && !S_ISREG(found.st_mode)))
-        return open_direct(job, file);
-    return open_file(job, file, subject, pages);
-}
-
-static int sync_directory(struct export_job *job)
-{
-    cleanup_free char *directory = strdup(job->path);
-    char *slash = directory ? strrchr(directory, '/') : NULL;
-    int fd, r;
-
-    if (slash)
-        slash[slash == directory] = '\0';
-    fd = open(slash ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return 0; /* not readable: the rename is as safe as can be */
-    r = fsync(fd) < 0 && errno != EINVAL ? failed(job, job->name) : 0;
-    close(fd);
+    if (!keys)
+        return -ENOMEM;
+    for (unsigned i = 0; i < position->segments; i++)
+        keys[i] = key_bytes_key(&position->keys[i]);
+    if (position->segments) {
+        range.segments = position->segments;
+        range.after = keys;
+    }
+    int r = backend_scan_open(job->subject.backend, job->subject.table, &range, &job->scan,
+                              &job->ctl->err);
+    if (r == 0 && position->path && !position->segments)
+        r = position_begin(position, job->scan->segments);
     return r;
 }
 
-static int finish(struct export_job *job, const char *table, uint64_t count)
+/* What the backend refuses is said before anything is touched. */
+static int try_segments(struct export_job *job, unsigned asked)
 {
-    int r;
+    const struct scan_range range = {.segments = asked};
+    struct scan *scan = NULL;
+    int r =
+        backend_scan_open(job->subject.backend, job->subject.table, &range, &scan, &job->ctl->err);
 
-    if (!job->path)
-        return 0;
-    if (fsync(job->fd) < 0)
-        return failed(job, job->partial);
-    if (rename(job->partial, job->path) < 0)
-        return failed(job, job->name);
+    backend_scan_close(scan);
+    return r;
+}
+
+static int open_sink(struct export_job *job)
+{
+    const char *name = job->ctl->arguments->rest[1];
+
+    if (!arguments_option(job->ctl->arguments, "--s3-layout", 0))
+        return sink_file_open(name, &job->sink, &job->ctl->err);
+    if (strcmp(name, "-") == 0)
+        return ctl_usage(job->ctl, "--s3-layout makes a directory: \"-\" is none");
+    return sink_layout_open(job->ctl, &job->subject, name, &job->sink, &job->ctl->err);
+}
+
+static int run_job(struct export_job *job, unsigned asked)
+{
+    int r = try_segments(job, asked);
+
+    if (r == 0)
+        r = open_sink(job);
+    if (r == 0)
+        r = take_up(job, asked);
+    if (r == 0)
+        r = open_scan(job, asked);
+    if (r == 0)
+        r = export_items(job);
+    progress_end(&job->progress);
+    if (r == 0)
+        r = job->sink->ops->finish(job->sink, job->items, &job->ctl->err);
+    if (r || !job->position.path)
+        return r;
     position_remove(&job->position);
-    r = sync_directory(job);
-    return r < 0 ? r : transfer_report(job->ctl, table, job->before + count, "exported");
+    return transfer_report(job->ctl, job->subject.table->name, job->items, "exported");
 }
 
 static void job_release(struct export_job *job)
 {
-    if (job->fd > STDERR_FILENO)
-        close(job->fd);
+    backend_scan_close(job->scan);
+    if (job->sink)
+        job->sink->ops->close(job->sink);
     position_close(&job->position);
-    item_output_release(&job->items);
-    free(job->path);
-    free(job->partial);
+    buf_release(&job->lines);
+    subject_release(&job->subject);
 }
+
+static const struct option_spec export_options[] = {
+    {"--segments", 1, false}, {"--s3-layout", 0, false}, {NULL, 0, false}};
 
 static int run_export(struct ctl *ctl)
 {
-    const char *file = ctl->arguments->rest[1];
-    cleanup(subject_release) struct subject subject = {0};
-    cleanup(job_release) struct export_job job = {.ctl = ctl, .fd = -1, .position.fd = -1};
-    struct pages pages;
-    int r = subject_open(ctl, &subject);
+    cleanup(job_release) struct export_job job = {.ctl = ctl, .position.fd = -1};
+    unsigned asked = 0;
+    int r = transfer_segments(ctl, &asked);
 
+    if (r)
+        return r;
+    buf_init(&job.lines, SIZE_MAX / 8);
+    r = subject_open(ctl, &job.subject);
     if (r < 0)
         return r;
-    pages_init(&pages, &subject);
-    item_output_init(&job.items, subject.table, true, &ctl->err);
     progress_begin(&job.progress, "exported");
-    r = open_target(&job, file, &subject, &pages);
-    pages.each = export_record;
-    pages.page = export_page;
-    pages.context = &job;
-    if (r == 0)
-        r = pages_walk(&pages, &ctl->err);
-    progress_end(&job.progress);
-    if (r == 0)
-        r = finish(&job, subject.table->name, pages.count);
-    pages_release(&pages);
-    return r;
+    return run_job(&job, asked);
 }
 
 const struct command command_export = {
     .name = "export",
-    .usage = "TABLE FILE",
+    .usage = "TABLE FILE [--segments N] [--s3-layout]",
     .summary = "Write all items of a table to a file, as typed JSON lines",
+    .options = export_options,
     .least = 2,
     .most = 2,
     .run = run_export,

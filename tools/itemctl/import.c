@@ -2,62 +2,58 @@
 /*
  * import TABLE FILE: typed items, one a line, each replacing what is there.
  *
- * Lines are put in batches. From time to time a batch is made durable and then the position is
- * recorded: the bytes and lines of FILE that are in the table for certain. It is kept in the state
- * directory, since FILE may lie where nothing can be written, under a name made of the store, the
- * table and FILE; the identity in it is that of the table and of FILE's inode, size and times, so
- * that a file or table that changed is imported from its beginning. Putting a line a second time
- * changes nothing.
+ * Lines are dealt to a loader, which writes them side by side where the backend likes it. From time
+ * to time the position is recorded: the place in FILE before which every line is in the table for
+ * certain. It is kept in the state directory, since FILE may lie where nothing can be written,
+ * under a name made of the store, the table and FILE; the identity in it is that of the table and
+ * of the inode, size and times of FILE (or of each data file of an export), so that a file or table
+ * that changed is imported from its beginning. Putting a line a second time changes nothing.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "tools/itemctl/arguments.h"
-#include "tools/itemctl/batch.h"
 #include "tools/itemctl/documents.h"
-#include "tools/itemctl/lines.h"
+#include "tools/itemctl/files.h"
+#include "tools/itemctl/input.h"
+#include "tools/itemctl/loader.h"
 #include "tools/itemctl/position.h"
 #include "tools/itemctl/progress.h"
 #include "tools/itemctl/transfer.h"
 
+#define FIRST_SAVE_NS (TRANSFER_SAVE_NS / 10)
 #define LINE_PER_ITEM 16 /* a typed line may be that much longer than the body */
 
 struct import_job {
     struct ctl *ctl;
-    const char *name; /* for messages */
-    struct stat file;
-    struct lines lines;
-    struct batch *batch;
+    struct subject subject;
+    struct input input;
+    struct loader *loader;
+    struct packed packed;     /* the item under way */
     struct position position; /* path NULL: none is kept */
-    uint64_t items;           /* put */
-    int64_t save_ns;
+    int64_t save_ns;          /* when to record it next */
     struct progress progress;
 };
 
 /* ---- the position ---- */
 
 /* The store, or the service, by which an import is known again. */
-static void add_store(const struct ctl *ctl, const struct backend *backend, struct buf *out)
+static void add_store(const struct import_job *job, struct buf *out)
 {
-    for (size_t i = 0; i < ctl->source->count; i++) {
-        const struct backend_config *config = &ctl->config->backends[i];
-        if (ctl->source->backends[i] != backend)
-            continue;
-        if (config->path)
-            buf_add_text(out, config->path);
-        else
-            buf_addf(out, "dynamodb:%s %s", config->region ? config->region : "",
-                     config->endpoint ? config->endpoint : "");
-    }
+    const struct backend_config *config = transfer_config(job->ctl, job->subject.backend);
+
+    if (config->path)
+        buf_add_text(out, config->path);
+    else
+        buf_addf(out, "dynamodb:%s %s", config->region ? config->region : "",
+                 config->endpoint ? config->endpoint : "");
 }
 
 static int make_directories(char *path)
@@ -76,41 +72,36 @@ static int make_directories(char *path)
     }
 }
 
-static int position_path(struct import_job *job, const struct subject *subject, const char *file,
-                         char **ret_path)
+static int position_path(const struct import_job *job, char **ret_path)
 {
-    cleanup_free char *directory = NULL, *whole = realpath(file, NULL);
+    cleanup_free char *directory = path_make("%s/import", job->ctl->config->state_dir);
     cleanup(buf_release) struct buf name;
     char digest[65];
-    int r;
 
     buf_init(&name, 1u << 20);
-    if (!whole)
-        return -errno;
-    if (asprintf(&directory, "%s/import", job->ctl->config->state_dir) < 0)
+    if (!directory)
         return -ENOMEM;
-    add_store(job->ctl, subject->backend, &name);
-    buf_addf(&name, "%c%s%c%s", 0, subject->table->name, 0, whole);
+    add_store(job, &name);
+    buf_addf(&name, "%c%s%c%s", 0, job->subject.table->name, 0, job->input.path);
     if (buf_error(&name))
         return buf_error(&name);
     sha256_hex(buf_span(&name), digest);
-    r = make_directories(directory);
+    int r = make_directories(directory);
     if (r < 0)
         return r;
-    return asprintf(ret_path, "%s/%s", directory, digest) < 0 ? -ENOMEM : 0;
+    *ret_path = path_make("%s/%s", directory, digest);
+    return *ret_path ? 0 : -ENOMEM;
 }
 
-static int identify(struct import_job *job, const struct subject *subject, char ret_identity[65])
+static int identify(const struct import_job *job, char ret_identity[65])
 {
+    struct err *err = &job->ctl->err;
     cleanup(buf_release) struct buf text;
-    const struct stat *file = &job->file;
-    int r;
 
-    buf_init(&text, 4096);
-    r = transfer_add_table(subject, 0, &text, &job->ctl->err);
-    buf_addf(&text, "%" PRIuMAX " %" PRIuMAX " %jd %jd.%09ld\n", (uintmax_t)file->st_dev,
-             (uintmax_t)file->st_ino, (intmax_t)file->st_size, (intmax_t)file->st_mtim.tv_sec,
-             file->st_mtim.tv_nsec);
+    buf_init(&text, SIZE_MAX / 8);
+    int r = transfer_add_table(&job->subject, 0, &text, err);
+    if (r == 0)
+        r = input_identify(&job->input, &text, err);
     if (r == 0)
         r = buf_error(&text);
     if (r == 0)
@@ -121,176 +112,214 @@ static int identify(struct import_job *job, const struct subject *subject, char 
 static int take_up(struct import_job *job)
 {
     const struct position *position = &job->position;
+    const struct place place = {position->file, position->offset, position->line, position->items};
 
-    if (lseek(job->lines.fd, (off_t)position->offset, SEEK_SET) < 0)
-        return -errno;
-    job->lines.offset = position->offset;
-    job->lines.line = position->line;
-    job->items = position->items;
-    transfer_note("going on at line %" PRIu64 " of %s; to begin anew, remove %s",
-                  position->line + 1, job->name, position->path);
-    return 0;
+    if (job->input.layered)
+        transfer_note("going on behind %" PRIu64 " items of %s; to begin anew, remove %s",
+                      place.items, job->input.name, position->path);
+    else
+        transfer_note("going on at line %" PRIu64 " of %s; to begin anew, remove %s",
+                      place.line + 1, job->input.name, position->path);
+    return input_seek(&job->input, &place, &job->ctl->err);
 }
 
 /* Without a place for the position, the import works all the same, but cannot go on later. */
-static int find_position(struct import_job *job, const struct subject *subject, const char *file)
+static int find_position(struct import_job *job)
 {
     cleanup_free char *path = NULL;
     struct err reason = {""};
     char identity[65];
-    int r;
 
-    if (!S_ISREG(job->file.st_mode))
+    if (!job->input.path)
         return 0;
-    r = position_path(job, subject, file, &path);
+    int r = position_path(job, &path);
     if (r == 0)
         r = position_open(path, &job->position, &reason);
     if (r == -EBUSY)
-        return err_set(&job->ctl->err, EBUSY, "another itemctl is importing %s", job->name);
+        return err_set(&job->ctl->err, EBUSY, "another itemctl is importing %s", job->input.name);
     if (r < 0) {
         transfer_note("%s: %s: if it is interrupted, this import will begin anew",
                       job->ctl->config->state_dir, err_text(&reason, r));
         return 0;
     }
-    r = identify(job, subject, identity);
-    if (r == 0 && position_load(&job->position, identity) && job->position.offset > 0)
-        r = take_up(job);
-    return r;
+    r = identify(job, identity);
+    if (r < 0)
+        return r;
+    if (position_load(&job->position, identity))
+        return take_up(job);
+    return position_begin(&job->position, 0);
+}
+
+/* Records what is in the table for certain. */
+static int save(struct import_job *job, struct err *err)
+{
+    struct position *position = &job->position;
+    struct place place = loader_done(job->loader, &job->input.place);
+
+    job->save_ns = clock_steady_ns() + TRANSFER_SAVE_NS;
+    if (place.items == 0 || !position->path)
+        return 0;
+    int r = backend_sync(job->subject.backend, err);
+    if (r < 0)
+        return r;
+    position->file = place.file;
+    position->offset = place.offset;
+    position->line = place.line;
+    position->items = place.items;
+    return position_save(position, err);
 }
 
 /* ---- the lines ---- */
 
-/* Puts the batch; where SAVE or it is time, durably and with the position recorded. */
-static int flush(struct import_job *job, bool save)
+/* What comes before a failure is in the table, and the next run goes on behind that. */
+static int stop(struct import_job *job, int code)
 {
-    bool keep = job->position.path && (save || clock_steady_ns() >= job->save_ns);
-    uint64_t count = job->batch->count;
-    int r = batch_write(job->batch, keep ? WRITE_DURABLE : 0, &job->ctl->err);
-
-    if (r < 0)
-        return r;
-    job->items += count;
-    progress_show(&job->progress, job->items, job->lines.offset, (uint64_t)job->file.st_size);
-    if (!keep)
-        return 0;
-    if (count == 0) {
-        r = backend_sync(job->batch->subject->backend, &job->ctl->err);
-        if (r < 0)
-            return r;
-    }
-    job->position.offset = job->lines.offset;
-    job->position.line = job->lines.line;
-    job->position.items = job->items;
-    job->save_ns = clock_steady_ns() + TRANSFER_SAVE_NS;
-    return position_save(&job->position, &job->ctl->err);
+    save(job, NULL);
+    return transfer_status(code);
 }
 
-/* LINE cannot be put: what stands before it is, and the next run begins with it. */
-static int stop_at(struct import_job *job, const struct lines *before, int code,
+/* The line at PLACE cannot be put. MORE: what is behind it may have been. */
+static int stop_at(struct import_job *job, const struct place *place, bool more, int code,
                    const struct err *reason)
 {
-    int r;
+    uint64_t count = job->input.layered ? place->items : place->line;
 
-    job->lines.offset = before->offset;
-    job->lines.line = before->line;
-    r = flush(job, true);
-    if (r < 0)
-        return r;
-    if (before->line)
-        transfer_note("%" PRIu64 " line%s before the bad one %s in the table", before->line,
-                      before->line == 1 ? "" : "s", before->line == 1 ? "is" : "are");
-    return document_fail(job->name, before->line + 1, code, reason, &job->ctl->err);
+    save(job, NULL);
+    if (count)
+        transfer_note("%" PRIu64 " %s%s before the bad one %s in the table%s", count,
+                      job->input.layered ? "item" : "line", count == 1 ? "" : "s",
+                      count == 1 ? "is" : "are", more ? ", and perhaps some behind it" : "");
+    return document_fail(input_name(&job->input, place), place->line + 1, code, reason,
+                         &job->ctl->err);
 }
 
-static int import_lines(struct import_job *job)
+/* The loader has failed, with CODE. */
+static int stop_loading(struct import_job *job, int code)
 {
-    for (;;) {
-        struct lines before = job->lines;
-        struct err reason = {""};
-        struct span line;
-        int r = lines_next(&job->lines, &line);
+    struct err reason = {""};
+    struct place place;
+    bool more = false;
+    int r = loader_drain(job->loader, &reason);
 
-        if (r == 0)
-            return flush(job, true);
-        if (r == -EFBIG)
-            err_set(&reason, EFBIG, "the line is too long");
-        if (r > 0)
-            r = text_is_blank(line) ? 0 : batch_add(job->batch, line, &reason);
-        if (r < 0)
-            return stop_at(job, &before, r, &reason);
-        if (batch_full(job->batch)) {
-            r = flush(job, false);
+    r = r < 0 ? r : code;
+    if (loader_refused(job->loader, &place, &more))
+        return stop_at(job, &place, more, r, &reason);
+    return stop(job, err_set(&job->ctl->err, -r, "%s", err_text(&reason, r)));
+}
+
+/* No item can be read at the input's place. */
+static int stop_reading(struct import_job *job, int code, const struct err *reason)
+{
+    struct place place = job->input.place;
+
+    int r = loader_drain(job->loader, NULL);
+
+    if (r < 0)
+        return stop_loading(job, r);
+    if (job->input.broken)
+        return stop(job, err_set(&job->ctl->err, -code, "%s", err_text(reason, code)));
+    return stop_at(job, &place, false, code, reason);
+}
+
+/* Records the position while it waits. */
+static int add_item(struct import_job *job)
+{
+    struct err *err = &job->ctl->err;
+    int r;
+
+    do {
+        if (clock_steady_ns() >= job->save_ns) {
+            r = save(job, err);
             if (r < 0)
                 return r;
         }
-    }
+        r = loader_add(job->loader, &job->packed, &job->input.place, job->save_ns, NULL);
+    } while (r > 0);
+    return r < 0 ? stop_loading(job, r) : 0;
 }
 
-static int open_file(struct import_job *job, const char *file)
+static int import_items(struct import_job *job)
 {
-    bool standard = strcmp(file, "-") == 0;
-    int fd = standard ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    uint64_t longest = LINE_PER_ITEM * job->batch->subject->backend->max_item_size + (1u << 20);
+    const struct subject *subject = &job->subject;
+    struct err *err = &job->ctl->err;
 
-    job->name = standard ? "standard input" : file;
-    if (fd < 0 || fstat(fd, &job->file) < 0)
-        return ctl_fail(job->ctl, STATUS_FAILED, "%s: %s", job->name, strerror(errno));
-    if (S_ISDIR(job->file.st_mode))
-        return ctl_fail(job->ctl, STATUS_FAILED, "%s: %s", job->name, strerror(EISDIR));
-    if (standard || !S_ISREG(job->file.st_mode)) {
-        job->file.st_mode = S_IFIFO;
-        job->file.st_size = 0;
+    for (;;) {
+        struct err reason = {""};
+        struct span item;
+        int r = input_next(&job->input, &item, &reason);
+
+        if (r == 0)
+            break;
+        if (r > 0)
+            r = backend_pack(subject->backend, subject->table, item, &job->packed, &reason);
+        if (r < 0)
+            return stop_reading(job, r, &reason);
+        r = add_item(job);
+        if (r)
+            return r;
+        progress_show(&job->progress, job->input.given, input_done(&job->input), job->input.bytes);
     }
-    lines_init(&job->lines, fd, longest);
-    return 0;
+    int r = loader_drain(job->loader, NULL);
+    if (r < 0)
+        return stop_loading(job, r);
+    return backend_sync(subject->backend, err);
 }
 
-static int import_file(struct import_job *job, const struct subject *subject, const char *file)
+static int open_input(struct import_job *job)
 {
-    int r = open_file(job, file);
+    uint64_t longest = LINE_PER_ITEM * job->subject.backend->max_item_size + (1u << 20);
+    int r = input_open(&job->input, job->ctl->arguments->rest[1], longest, &job->ctl->err);
 
-    if (r)
-        return r;
-    r = find_position(job, subject, file);
+    return r < 0 ? STATUS_FAILED : 0; /* "nothing there" is for tables and items only */
+}
+
+static int run_job(struct import_job *job)
+{
+    struct err *err = &job->ctl->err;
+    int r = open_input(job);
+
+    if (r == 0)
+        r = find_position(job);
+    if (r == 0)
+        r = input_verify(&job->input, err);
+    if (r == 0)
+        r = loader_new(&job->subject, &job->loader, err);
+    job->save_ns = clock_steady_ns() + FIRST_SAVE_NS;
     progress_begin(&job->progress, "imported");
     if (r == 0)
-        r = import_lines(job);
+        r = import_items(job);
     progress_end(&job->progress);
-    if (r == 0)
-        r = backend_sync(subject->backend, &job->ctl->err);
     if (r == 0 && job->position.path)
         position_remove(&job->position);
-    if (job->lines.fd != STDIN_FILENO)
-        close(job->lines.fd);
-    lines_release(&job->lines);
+    return r ? r
+             : transfer_report(job->ctl, job->subject.table->name, job->input.given, "imported");
+}
+
+static void job_release(struct import_job *job)
+{
+    loader_free(job->loader);
+    input_close(&job->input);
     position_close(&job->position);
-    return r;
+    packed_release(&job->packed);
+    subject_release(&job->subject);
 }
 
 static int run_import(struct ctl *ctl)
 {
-    cleanup(subject_release) struct subject subject = {0};
-    struct import_job job = {.ctl = ctl, .position.fd = -1};
-    int r = subject_open(ctl, &subject);
+    struct import_job job = {.ctl = ctl, .position.fd = -1, .input.fd = -1};
+    int r = subject_open(ctl, &job.subject);
 
-    if (r < 0)
-        return r;
-    job.batch = malloc(sizeof *job.batch);
-    if (!job.batch)
-        return -ENOMEM;
-    batch_init(job.batch, &subject);
-    r = import_file(&job, &subject, ctl->arguments->rest[1]);
+    packed_init(&job.packed);
     if (r == 0)
-        r = transfer_report(ctl, subject.table->name, job.items, "imported");
-    batch_release(job.batch);
-    free(job.batch);
+        r = run_job(&job);
+    job_release(&job);
     return r;
 }
 
 const struct command command_import = {
     .name = "import",
     .usage = "TABLE FILE",
-    .summary = "Store the items of a file of typed JSON lines",
+    .summary = "Store the items of a file of typed JSON lines, or of an export to S3",
     .least = 2,
     .most = 2,
     .access = COMMAND_WRITES,

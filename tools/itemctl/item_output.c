@@ -11,14 +11,6 @@
 #define ROWS_FULL 256
 #define BARE_VALUE "$value" /* item.h */
 
-int64_t ttl_beside(struct span body, int64_t ttl)
-{
-    for (size_t i = 0; i < body.len; i++)
-        if (!memchr(" \t\r\n", body.data[i], 4))
-            return body.data[i] == '{' ? 0 : ttl;
-    return ttl;
-}
-
 void item_output_init(struct item_output *output, const struct table *table, bool json,
                       struct err *err)
 {
@@ -66,7 +58,7 @@ static int add_row(struct item_output *output, const struct record *record)
     cleanup(value_release) struct value item = {0};
     cleanup(buf_release) struct buf text = {0};
     int r = item_from_body(table, record->key, record->body,
-                           ttl_beside(record->body, record->meta.ttl), &item, output->err);
+                           item_ttl_beside(record->body, record->meta.ttl), &item, output->err);
 
     if (r < 0)
         return r;
@@ -89,7 +81,7 @@ int item_output_add(struct item_output *output, const struct record *record)
     if (!output->json)
         return add_row(output, record);
     r = item_to_typed(output->table, record->key, record->body,
-                      ttl_beside(record->body, record->meta.ttl), &output->lines, output->err);
+                      item_ttl_beside(record->body, record->meta.ttl), &output->lines, output->err);
     buf_add_char(&output->lines, '\n');
     if (r == 0 && buf_error(&output->lines))
         r = err_set(output->err, -buf_error(&output->lines), "no memory for an item");

@@ -34,12 +34,10 @@ struct put {
 static int put_flush(struct put *put, struct err *err)
 {
     uint64_t count = put->batch.count;
-    int r = put->dry ? 0 : batch_write(&put->batch, 0, err);
+    int r = put->dry ? 0 : batch_write(&put->batch, err);
 
-    if (put->dry) {
-        put->batch.count = 0;
-        buf_clear(&put->batch.bytes);
-    }
+    if (put->dry)
+        batch_clear(&put->batch);
     put->count += r == 0 && !put->dry ? count : 0;
     if (r == 0 && put->ctl->json)
         r = output_write(buf_span(&put->lines), err);
@@ -50,15 +48,7 @@ static int put_flush(struct put *put, struct err *err)
 /* The last item of the batch as a line of output. */
 static int put_line(struct put *put, struct err *err)
 {
-    const struct batch *batch = &put->batch;
-    size_t last = batch->count - 1;
-    const char *bytes = batch->bytes.data;
-    size_t partition = batch->items[last].partition, sort = batch->items[last].sort;
-    size_t body = batch->items[last].body, end = batch->items[last].end;
-    struct key key = {span_of(bytes + partition, sort - partition),
-                      span_of(bytes + sort, body - sort)};
-    int r = item_to_typed(batch->subject->table, key, span_of(bytes + body, end - body),
-                          batch->items[last].ttl, &put->lines, err);
+    int r = batch_last(&put->batch, &put->lines, err);
 
     buf_add_char(&put->lines, '\n');
     return r < 0 ? r : buf_error(&put->lines);
@@ -201,7 +191,7 @@ static int show_item(const struct target *target, struct err *err)
     cleanup(grid_release) struct grid grid;
     cleanup(buf_release) struct buf text;
     int r = item_from_body(target->subject.table, key_bytes_key(&target->key), body,
-                           ttl_beside(body, target->meta.ttl), &item, err);
+                           item_ttl_beside(body, target->meta.ttl), &item, err);
 
     grid_init(&grid, heads, 3);
     buf_init(&text, UINT32_MAX);
@@ -314,7 +304,7 @@ static int print_ttl(struct ctl *ctl, const struct target *target)
 static int write_ttl(struct target *target, int64_t seconds, struct err *err)
 {
     struct span body = buf_span(&target->body);
-    bool beside = body.len && ttl_beside(body, 1);
+    bool beside = body.len && item_ttl_beside(body, 1);
     cleanup(buf_release) struct buf changed;
     struct action action = {
         .kind = ACTION_PUT,

@@ -63,7 +63,4 @@ int item_output_add(struct item_output *output, const struct record *record);
 bool item_output_full(const struct item_output *output);
 int item_output_flush(struct item_output *output);
 
-/* The TTL that a body does not carry itself: only bodies that are no objects have one beside. */
-int64_t ttl_beside(struct span body, int64_t ttl);
-
 #endif

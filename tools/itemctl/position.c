@@ -14,7 +14,8 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 
-#define RECORD_MAX (1u << 19) /* two parts in base64 */
+#define RECORD_MAX (4u << 20) /* keys of all segments, in base64 */
+#define SEGMENTS_MAX 1024
 
 /* Whether PATH still names the open file: another process may have finished and removed it between
  * our opening and our lock. */
@@ -56,10 +57,31 @@ int position_open(const char *path, struct position *ret_position, struct err *e
         return fd;
     }
     *ret_position = (struct position){.fd = fd, .path = copy};
-    buf_init(&ret_position->partition, KEY_PART_MAX + 1);
-    buf_init(&ret_position->sort, KEY_PART_MAX + 1);
     return 0;
 }
+
+static void forget(struct position *position)
+{
+    for (unsigned i = 0; i < position->segments; i++)
+        key_bytes_release(&position->keys[i]);
+    free(position->keys);
+    position->keys = NULL;
+    position->segments = 0;
+    position->offset = position->line = position->items = position->file = position->turn = 0;
+}
+
+static int make_segments(struct position *position, unsigned segments)
+{
+    position->keys = calloc(segments + 1, sizeof *position->keys);
+    if (!position->keys)
+        return -ENOMEM;
+    position->segments = segments;
+    for (unsigned i = 0; i < segments; i++)
+        key_bytes_init(&position->keys[i]);
+    return 0;
+}
+
+/* ---- reading ---- */
 
 /* The next line of TEXT without its end; false when there is none. */
 static bool next_line(struct span *text, struct span *ret_line)
@@ -73,67 +95,118 @@ static bool next_line(struct span *text, struct span *ret_line)
     return true;
 }
 
-static bool parse(struct position *position, struct span text)
+static bool parse_numbers(struct position *position, struct span line)
 {
-    const char *begin = text.data;
-    struct span identity, numbers, partition, sort, sum;
-    char digest[65], room[128];
+    char room[160];
+    unsigned segments;
 
-    if (!next_line(&text, &identity) || !next_line(&text, &numbers) ||
-        !next_line(&text, &partition) || !next_line(&text, &sort))
+    if (line.len >= sizeof room)
         return false;
-    sha256_hex(span_of(begin, (size_t)(text.data - begin)), digest);
-    if (!next_line(&text, &sum) || !span_equal(sum, span_text(digest)) ||
-        !span_equal(identity, span_text(position->identity)) || numbers.len >= sizeof room)
-        return false;
-    memcpy(room, numbers.data, numbers.len);
-    room[numbers.len] = '\0';
-    return sscanf(room, "%" SCNu64 " %" SCNu64 " %" SCNu64, &position->offset, &position->line,
-                  &position->items) == 3 &&
-           base64_decode(partition, false, &position->partition) == 0 &&
-           base64_decode(sort, false, &position->sort) == 0;
+    memcpy(room, line.data, line.len);
+    room[line.len] = '\0';
+    return sscanf(room, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u %" SCNu64,
+                  &position->offset, &position->line, &position->items, &position->file, &segments,
+                  &position->turn) == 6 &&
+           segments <= SEGMENTS_MAX && make_segments(position, segments) == 0;
 }
 
-static void forget(struct position *position)
+static bool parse_key(struct span line, struct key_bytes *key)
 {
-    position->offset = position->line = position->items = 0;
-    buf_clear(&position->partition);
-    buf_clear(&position->sort);
+    const char *space = line.len ? memchr(line.data, ' ', line.len) : NULL;
+
+    if (!space)
+        return false;
+    size_t len = (size_t)(space - line.data);
+    return base64_decode(span_of(line.data, len), false, &key->partition) == 0 &&
+           base64_decode(span_from(line, len + 1), false, &key->sort) == 0;
+}
+
+static bool parse(struct position *position, struct span text)
+{
+    struct span whole = text, identity, line, sum;
+    char digest[65];
+    bool good = next_line(&text, &identity) && next_line(&text, &line) &&
+                span_equal(identity, span_text(position->identity)) &&
+                parse_numbers(position, line);
+
+    for (unsigned i = 0; good && i < position->segments; i++)
+        good = next_line(&text, &line) && parse_key(line, &position->keys[i]);
+    if (!good)
+        return false;
+    sha256_hex(span_of(whole.data, whole.len - text.len), digest);
+    return next_line(&text, &sum) && span_equal(sum, span_text(digest));
+}
+
+static bool load_record(const struct position *position, unsigned slot, struct position *ret_record)
+{
+    cleanup_free char *text = malloc(RECORD_MAX);
+    ssize_t got = text ? pread(position->fd, text, RECORD_MAX, (off_t)slot * RECORD_MAX) : -1;
+
+    *ret_record = (struct position){.fd = position->fd, .path = position->path};
+    memcpy(ret_record->identity, position->identity, sizeof ret_record->identity);
+    if (got > 0 && parse(ret_record, span_of(text, (size_t)got)))
+        return true;
+    forget(ret_record);
+    return false;
 }
 
 bool position_load(struct position *position, const char *identity)
 {
-    cleanup_free char *text = malloc(RECORD_MAX);
-    ssize_t got = text ? pread(position->fd, text, RECORD_MAX, 0) : -1;
+    struct position records[2];
 
     snprintf(position->identity, sizeof position->identity, "%s", identity);
     forget(position);
-    if (got > 0 && parse(position, span_of(text, (size_t)got)))
-        return true;
+    bool first = load_record(position, 0, &records[0]);
+    bool second = load_record(position, 1, &records[1]);
+    if (!first && !second)
+        return false;
+    unsigned newer = !first || (second && records[1].turn > records[0].turn);
+    *position = records[newer];
+    forget(&records[!newer]);
+    return true;
+}
+
+int position_begin(struct position *position, unsigned segments)
+{
     forget(position);
-    return false;
+    if (position->path && ftruncate(position->fd, 0) < 0)
+        return -errno;
+    return make_segments(position, segments);
+}
+
+/* ---- writing ---- */
+
+static int add_record(const struct position *position, struct buf *text)
+{
+    char digest[65];
+
+    buf_addf(text, "%s\n%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %" PRIu64 "\n",
+             position->identity, position->offset, position->line, position->items, position->file,
+             position->segments, position->turn);
+    for (unsigned i = 0; i < position->segments; i++) {
+        base64_encode(buf_span(&position->keys[i].partition), false, text);
+        buf_add_char(text, ' ');
+        base64_encode(buf_span(&position->keys[i].sort), false, text);
+        buf_add_char(text, '\n');
+    }
+    if (buf_error(text))
+        return buf_error(text);
+    sha256_hex(buf_span(text), digest);
+    buf_addf(text, "%s\n", digest);
+    return buf_error(text);
 }
 
 int position_save(struct position *position, struct err *err)
 {
     cleanup(buf_release) struct buf text;
-    char digest[65];
-    ssize_t put;
 
     buf_init(&text, RECORD_MAX);
-    buf_addf(&text, "%s\n%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", position->identity,
-             position->offset, position->line, position->items);
-    base64_encode(buf_span(&position->partition), false, &text);
-    buf_add_char(&text, '\n');
-    base64_encode(buf_span(&position->sort), false, &text);
-    buf_add_char(&text, '\n');
-    if (buf_error(&text))
-        return buf_error(&text);
-    sha256_hex(buf_span(&text), digest);
-    buf_addf(&text, "%s\n", digest);
-    if (buf_error(&text))
-        return buf_error(&text);
-    put = pwrite(position->fd, text.data, text.len, 0);
+    position->turn++;
+    int r = add_record(position, &text);
+    if (r < 0)
+        return r;
+    off_t at = position->turn % 2 ? 0 : RECORD_MAX;
+    ssize_t put = pwrite(position->fd, text.data, text.len, at);
     if (put != (ssize_t)text.len)
         return err_set(err, put < 0 ? errno : ENOSPC, "%s: %s", position->path,
                        strerror(put < 0 ? errno : ENOSPC));
@@ -150,8 +223,7 @@ void position_close(struct position *position)
     if (!position->path)
         return;
     close(position->fd);
+    forget(position);
     free(position->path);
-    buf_release(&position->partition);
-    buf_release(&position->sort);
     *position = (struct position){.fd = -1};
 }
