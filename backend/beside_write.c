@@ -299,7 +299,8 @@ int beside_write(struct backend *backend, struct action *actions, size_t count, 
         return write_journaled(beside, actions, count, &parts, flags, err);
     if (r < 0)
         return err_set(err, -r, "%s", err_text(&own, r));
-    if (flags & WRITE_LOOSE) /* nothing is told of what was there: times are noted when it is seen */
+    if (flags &
+        WRITE_LOOSE) /* nothing is told of what was there: times are noted when it is seen */
         return 0;
     /* Without it a directory's time does not move, and times are noted when items are seen. */
     (void)write_state(beside, actions, count, NULL, flags, NULL);
