@@ -112,6 +112,9 @@ int backend_create_table(struct backend *backend, const struct table *table, str
     struct timer timer = write_begin(backend);
     int code = table_check(table, err);
 
+    if (code == 0 && table->read_units && !backend->ops->measure)
+        code = err_set(err, EOPNOTSUPP, "table %s: the %s backend counts no units", table->name,
+                       backend->ops->kind);
     if (code == 0)
         code = backend->ops->create_table(backend, table, err);
     return timer_end(timer, code, err);

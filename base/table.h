@@ -40,6 +40,7 @@ struct table {
     bool stream;
     struct index *indexes;
     size_t index_count;
+    uint64_t read_units, write_units; /* a second, that a service provides; 0: as many as wanted */
     int64_t created_ns; /* epoch nanoseconds */
     int64_t changed_ns; /* when an item or scratch file last appeared or went: directory mtime */
 
@@ -53,7 +54,7 @@ struct table {
 struct table *table_new(struct span name);
 struct table *table_copy(const struct table *table);
 void table_free(struct table *table);
-/* Whether both say the same of everything but times. */
+/* Whether both say the same of everything but times and units. */
 bool table_equal(const struct table *a, const struct table *b);
 bool key_attribute_equal(const struct key_attribute *a, const struct key_attribute *b);
 

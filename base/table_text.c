@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Descriptions of tables as text: read from command lines, written as JSON. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -140,6 +141,11 @@ void table_to_json(const struct table *table, struct buf *out)
         add_index(out, &table->indexes[i]);
     }
     buf_add_text(out, table->index_count ? "\n  ],\n" : "],\n");
+    if (table->read_units)
+        buf_addf(out,
+                 "  \"ProvisionedThroughput\": {\"ReadCapacityUnits\": %" PRIu64
+                 ", \"WriteCapacityUnits\": %" PRIu64 "},\n",
+                 table->read_units, table->write_units);
     buf_add_text(out, "  \"Created\": ");
     add_time(out, table->created_ns);
     buf_add_text(out, "\n}\n");

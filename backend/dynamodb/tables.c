@@ -179,6 +179,10 @@ static int read_description(struct span answer, struct known_table *known, struc
         (int64_t)llround(reply_number(description, "CreationDateTime") * 1000) * 1000000;
     table->changed_ns = table->created_ns;
     table->id = table_number(description, table);
+    if (reply_member(description, "ProvisionedThroughput", &part)) { /* 0 where none are */
+        table->read_units = (uint64_t)reply_number(part, "ReadCapacityUnits");
+        table->write_units = (uint64_t)reply_number(part, "WriteCapacityUnits");
+    }
     known->bytes = (uint64_t)reply_number(description, "TableSizeBytes");
     table->stream = reply_path(description, "StreamSpecification.StreamEnabled", &part) &&
                     span_equal(part, span_text("true"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Making, dropping and changing tables, each waited for until the service has done it. */
 #include <errno.h>
+#include <inttypes.h>
 #include <time.h>
 
 #include "backend/dynamodb/service.h"
@@ -65,6 +66,16 @@ static void add_schema(struct buf *out, const struct key_attribute *partition,
     buf_add_char(out, ']');
 }
 
+/* An index of a table with units of its own has as many; else what is used is paid for. */
+static void add_units(struct buf *out, const struct table *table)
+{
+    if (table->read_units)
+        buf_addf(out,
+                 ",\"ProvisionedThroughput\":{\"ReadCapacityUnits\":%" PRIu64
+                 ",\"WriteCapacityUnits\":%" PRIu64 "}",
+                 table->read_units, table->write_units);
+}
+
 static void add_indexes(struct buf *out, const struct table *table)
 {
     if (table->index_count == 0)
@@ -76,7 +87,9 @@ static void add_indexes(struct buf *out, const struct table *table)
         request_text(out, "IndexName", span_text(index->name));
         buf_add_char(out, ',');
         add_schema(out, &index->partition, &index->sort);
-        buf_add_text(out, ",\"Projection\":{\"ProjectionType\":\"ALL\"}}");
+        buf_add_text(out, ",\"Projection\":{\"ProjectionType\":\"ALL\"}");
+        add_units(out, table);
+        buf_add_char(out, '}');
     }
     buf_add_char(out, ']');
 }
@@ -88,6 +101,16 @@ static void add_stream(struct buf *out, const struct table *table)
                           "\"StreamViewType\":\"NEW_AND_OLD_IMAGES\"}");
     else
         buf_add_text(out, ",\"StreamSpecification\":{\"StreamEnabled\":false}");
+}
+
+/* Sends BODY, which is about TABLE; what is wrong is said of that. */
+static int tell_about(struct service *service, const char *operation, const struct table *table,
+                      const struct buf *body, struct err *err)
+{
+    struct err own = {""};
+    int r = service_tell(service, operation, body, &own);
+
+    return r < 0 ? err_set(err, -r, "table %s: %s", table->name, err_text(&own, r)) : 0;
 }
 
 static void pause_a_moment(void)
@@ -111,7 +134,7 @@ static int settle(struct service *service, const struct table *table, bool gone,
         if (r == -ENOENT && gone)
             return 0;
         if (r < 0 && r != -ENOENT) /* one that was just made may not be seen yet */
-            return err_set(err, -r, "%s", err_text(&own, r));
+            return err_set(err, -r, "table %s: %s", table->name, err_text(&own, r));
         if (r == 0 && !gone && reply_member(buf_span(&outcome.body), "Table", &description) &&
             reply_text_is(description, "TableStatus", "ACTIVE"))
             return 0;
@@ -130,7 +153,7 @@ static int set_ttl(struct service *service, const struct table *table, const cha
     buf_add_text(&body, ",\"TimeToLiveSpecification\":{");
     request_text(&body, "AttributeName", span_text(attribute));
     buf_add_text(&body, on ? ",\"Enabled\":true}}" : ",\"Enabled\":false}}");
-    return service_tell(service, "UpdateTimeToLive", &body, err);
+    return tell_about(service, "UpdateTimeToLive", table, &body, err);
 }
 
 static void forget(struct service *service, const struct table *table)
@@ -140,10 +163,32 @@ static void forget(struct service *service, const struct table *table)
     service->known.listed_ns = 0;
 }
 
+static int call_create(struct service *service, const struct table *table, struct err *err)
+{
+    cleanup(buf_release) struct buf body;
+    struct err own = {""};
+
+    buf_init(&body, 1 << 20);
+    request_begin(&body, table);
+    add_definitions(&body, table);
+    buf_add_char(&body, ',');
+    add_schema(&body, &table->partition, &table->sort);
+    add_indexes(&body, table);
+    request_text(&body, "BillingMode",
+                 span_text(table->read_units ? "PROVISIONED" : "PAY_PER_REQUEST"));
+    add_units(&body, table);
+    if (table->stream)
+        add_stream(&body, table);
+    buf_add_char(&body, '}');
+    int r = tell_about(service, "CreateTable", table, &body, &own);
+    if (r == -EEXIST)
+        return err_set(err, EEXIST, "table %s already exists", table->name);
+    return r < 0 ? err_set(err, -r, "%s", err_text(&own, r)) : 0;
+}
+
 int service_create_table(struct backend *backend, const struct table *table, struct err *err)
 {
     struct service *service = service_of(backend);
-    cleanup(buf_release) struct buf body = {0};
     struct err own = {""};
 
     if (!service_can_name(span_text(table->name)))
@@ -154,21 +199,9 @@ int service_create_table(struct backend *backend, const struct table *table, str
     if (!service_shows(service, span_text(table->name)))
         return err_set(err, EPERM, "table %s is not among those that were chosen: %s", table->name,
                        service->only_tables);
-    buf_init(&body, 1 << 20);
-    request_begin(&body, table);
-    add_definitions(&body, table);
-    buf_add_char(&body, ',');
-    add_schema(&body, &table->partition, &table->sort);
-    add_indexes(&body, table);
-    buf_add_text(&body, ",\"BillingMode\":\"PAY_PER_REQUEST\"");
-    if (table->stream)
-        add_stream(&body, table);
-    buf_add_char(&body, '}');
-    int r = service_tell(service, "CreateTable", &body, &own);
-    if (r == -EEXIST)
-        return err_set(err, EEXIST, "table %s already exists", table->name);
+    int r = call_create(service, table, err);
     if (r < 0)
-        return err_set(err, -r, "%s", err_text(&own, r));
+        return r;
     r = settle(service, table, false, err);
     if (r == 0 && table->ttl_attribute) {
         r = set_ttl(service, table, table->ttl_attribute, true, &own);
@@ -204,7 +237,7 @@ int service_drop_table(struct backend *backend, const struct table *table, bool 
         return err_set(err, ENOTEMPTY, "table %s has items", table->name);
     request_begin(&body, table);
     buf_add_char(&body, '}');
-    r = service_tell(service, "DeleteTable", &body, err);
+    r = tell_about(service, "DeleteTable", table, &body, err);
     if (r == 0)
         r = settle(service, table, true, err);
     forget(service, table);
@@ -219,7 +252,7 @@ static int alter_stream(struct service *service, const struct table *table, stru
     request_begin(&body, table);
     add_stream(&body, table);
     buf_add_char(&body, '}');
-    int r = service_tell(service, "UpdateTable", &body, err);
+    int r = tell_about(service, "UpdateTable", table, &body, err);
     return r ? r : settle(service, table, false, err);
 }
 

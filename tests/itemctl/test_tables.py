@@ -194,6 +194,16 @@ class Tables(CtlTest):
                                                key=lambda name: name.encode())},
                          json.loads(self.out("tables")))
 
+    def test_units_are_for_services(self):
+        self.assertEqual("table t: the sqlite backend counts no units", self.error(
+            FAILED, "create", "t", "--read-units", "5", "--write-units", "5"))
+        self.assertEqual("--read-units and --write-units go together",
+                         self.error(USAGE, "create", "t", "--write-units", "5"))
+        for wrong in ("0", "-1", "1.5", "x", "99999999999999999999"):
+            self.assertEqual(f'--read-units is a number from 1, not "{wrong}"', self.error(
+                USAGE, "create", "t", f"--read-units={wrong}", "--write-units", "5"))
+        self.assertEqual('{"TableNames": []}\n', self.out("tables"))
+
     def test_drop(self):
         self.out("create", "t")
         self.put("t", typed(key={"S": "a"}))

@@ -37,6 +37,36 @@ class Items(ServiceTest):
         self.itemctl("drop", self.table)
         self.itemctl("describe", self.table, status=3)
 
+    def test_provisioned_units(self):
+        self.create("--key", "id", "--index", "by-n:n:N", "--read-units", "7", "--write-units", "3")
+        made = self.boto.describe_table(TableName=self.table)["Table"]
+        for one in (made, *made["GlobalSecondaryIndexes"]):
+            self.assertEqual((7, 3), (one["ProvisionedThroughput"]["ReadCapacityUnits"],
+                                      one["ProvisionedThroughput"]["WriteCapacityUnits"]))
+        told = json.loads(self.itemctl("describe", self.table).stdout)
+        self.assertEqual({"ReadCapacityUnits": 7, "WriteCapacityUnits": 3},
+                         told["ProvisionedThroughput"])
+
+    def test_units_as_they_are_used(self):
+        self.create("--key", "id")
+        made = self.boto.describe_table(TableName=self.table)["Table"]
+        self.assertEqual("PAY_PER_REQUEST", made["BillingModeSummary"]["BillingMode"])
+        self.assertNotIn("ProvisionedThroughput",
+                         json.loads(self.itemctl("describe", self.table).stdout))
+
+    def test_a_protected_table_stays(self):
+        self.make(DeletionProtectionEnabled=True)
+        if not self.boto.describe_table(TableName=self.table)["Table"].get(
+                "DeletionProtectionEnabled"):
+            self.skipTest("the engine does not protect tables")
+        self.addCleanup(self.boto.update_table, TableName=self.table,
+                        DeletionProtectionEnabled=False)
+        for force in ([], ["--force"]):
+            self.assertRegex(self.itemctl("drop", self.table, *force, status=1).stderr,
+                             f"^itemctl: table {self.table}: DeleteTable: .*[Pp]rotect")
+        self.assertEqual("ACTIVE", self.boto.describe_table(TableName=self.table)
+                         ["Table"]["TableStatus"])
+
     def test_drop_refuses_what_has_items(self):
         self.make()
         self.put(id={"S": "a"})

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* tables, describe, create, drop */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "tools/itemctl/arguments.h"
 #include "tools/itemctl/itemctl.h"
 #include "tools/itemctl/output.h"
@@ -106,6 +108,11 @@ static int describe_for_people(const struct table *table, struct err *err)
     grid_addf(&grid, "%s", table->ttl_attribute ? table->ttl_attribute : "-");
     grid_addf(&grid, "Stream");
     grid_addf(&grid, "%s", table->stream ? "on" : "off");
+    if (table->read_units) {
+        grid_addf(&grid, "Units a second");
+        grid_addf(&grid, "%" PRIu64 " read, %" PRIu64 " written", table->read_units,
+                  table->write_units);
+    }
     for (size_t i = 0; i < table->index_count; i++)
         describe_index(&grid, &table->indexes[i]);
     grid_addf(&grid, "Created");
@@ -145,8 +152,9 @@ const struct command command_describe = {
 /* ---- create ---- */
 
 static const struct option_spec create_options[] = {
-    {"--key", 1, false},    {"--sort", 1, false}, {"--index", 1, true}, {"--ttl", 1, false},
-    {"--stream", 1, false}, {"--keys", 1, false}, {NULL, 0, false},
+    {"--key", 1, false},        {"--sort", 1, false},        {"--index", 1, true},
+    {"--ttl", 1, false},        {"--stream", 1, false},      {"--keys", 1, false},
+    {"--read-units", 1, false}, {"--write-units", 1, false}, {NULL, 0, false},
 };
 
 static int set_attribute(struct ctl *ctl, const char *option, struct key_attribute *attribute)
@@ -212,6 +220,29 @@ static int set_ttl(struct ctl *ctl, struct table *table)
     return 0;
 }
 
+static int read_units(struct ctl *ctl, const char *option, uint64_t *ret_units)
+{
+    const char *text = arguments_value(ctl->arguments, option);
+    int64_t units = 0;
+
+    if (text && (!number_is_json(span_text(text)) || !number_to_int64(span_text(text), &units) ||
+                 units <= 0))
+        return ctl_usage(ctl, "%s is a number from 1, not \"%s\"", option, text);
+    *ret_units = (uint64_t)units;
+    return 0;
+}
+
+static int set_units(struct ctl *ctl, struct table *table)
+{
+    int r = read_units(ctl, "--read-units", &table->read_units);
+
+    if (r == 0)
+        r = read_units(ctl, "--write-units", &table->write_units);
+    if (r == 0 && !table->read_units != !table->write_units)
+        r = ctl_usage(ctl, "--read-units and --write-units go together");
+    return r;
+}
+
 /* As mkdir makes it, then as the configuration has it, then as the options say. A table that is
  * given a key of its own has plain keys unless told otherwise: its keys are not lists of tags. */
 static int shape_table(struct ctl *ctl, struct table *table)
@@ -232,6 +263,8 @@ static int shape_table(struct ctl *ctl, struct table *table)
         r = add_indexes(ctl, table);
     if (r == 0)
         r = set_ttl(ctl, table);
+    if (r == 0)
+        r = set_units(ctl, table);
     if (r)
         return r;
     if (keys >= 0)
@@ -309,7 +342,7 @@ const struct command command_create = {
     .usage = "TABLE [--key NAME[:S|N|B]] [--sort NAME[:TYPE]]\n"
              "           [--index NAME:PK[:TYPE][,SK[:TYPE]]]... [--ttl ATTR|none] "
              "[--stream on|off]\n"
-             "           [--keys tags|plain]",
+             "           [--keys tags|plain] [--read-units N --write-units N]",
     .summary = "Make a table",
     .options = create_options,
     .least = 1,
