@@ -278,8 +278,8 @@ static int open_beside(const struct config *config, const struct backend_config 
                        struct backend *items, struct backend **ret_backend, struct err *err)
 {
     cleanup_free char *path = NULL, *times_path = NULL, *lock_path = NULL;
-    struct backend *state;
-    struct times *times;
+    struct backend *state = NULL;
+    struct times *times = NULL;
     int r = make_directory(config->state_dir, err);
 
     if (r == 0)

@@ -60,21 +60,38 @@ static void add_number(struct expression *expression, const char *alias, int64_t
     add_value(expression, alias, buf_span(&typed));
 }
 
-/* AND #aN = :aN */
-static void add_equal(struct expression *expression, const struct member *member)
+static void add_typed(struct expression *expression, const char *alias, const struct value *value)
 {
     cleanup(buf_release) struct buf typed;
-    char name[16], value[16];
 
     buf_init(&typed, DYNAMODB_BODY_MAX);
-    value_to_typed(&member->value, &typed);
+    value_to_typed(value, &typed);
     if (buf_error(&typed))
         expression->values.error = buf_error(&typed);
-    snprintf(name, sizeof name, "#a%u", expression->attributes);
-    snprintf(value, sizeof value, ":a%u", expression->attributes++);
-    buf_addf(&expression->text, " AND %s = %s", name, value);
-    add_alias(expression, name, span_of(member->name, member->name_len));
-    add_value(expression, value, buf_span(&typed));
+    add_value(expression, alias, buf_span(&typed));
+}
+
+/* AND #aN = :aN */
+static void add_equal(struct expression *expression, const char *alias, const struct value *value)
+{
+    char value_alias[16];
+
+    snprintf(value_alias, sizeof value_alias, ":%s", alias + 1);
+    buf_addf(&expression->text, " AND %s = %s", alias, value_alias);
+    add_typed(expression, value_alias, value);
+}
+
+struct alias {
+    char text[16]; /* #aN */
+};
+
+static struct alias next_alias(struct expression *expression, struct span name)
+{
+    struct alias alias;
+
+    snprintf(alias.text, sizeof alias.text, "#a%u", expression->attributes++);
+    add_alias(expression, alias.text, name);
+    return alias;
 }
 
 static bool is_key(const struct table *table, const struct member *member)
@@ -90,14 +107,27 @@ static bool is_flat(const struct value *value)
     return value->type != VALUE_M && value->type != VALUE_L;
 }
 
+static bool is_touched(const struct touch *touches, size_t count, struct span name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (span_equal(touches[i].name, name))
+            return true;
+    return false;
+}
+
+/* The attributes of BASE but for TOUCHES, as many as fit. */
 static void add_base(struct expression *expression, const struct table *table,
-                     const struct value *base, bool flat)
+                     const struct value *base, const struct touch *touches, size_t count, bool flat)
 {
     for (size_t i = 0; i < base->map.count; i++) {
         const struct member *member = &base->map.members[i];
-        if (!is_key(table, member) && (!flat || is_flat(&member->value)) &&
-            expression->attributes < CONDITION_ATTRIBUTES_MAX)
-            add_equal(expression, member);
+        struct span name = span_of(member->name, member->name_len);
+        if (expression->attributes >= CONDITION_ATTRIBUTES_MAX)
+            return;
+        if (is_key(table, member) || (flat && !is_flat(&member->value)) ||
+            is_touched(touches, count, name))
+            continue;
+        add_equal(expression, next_alias(expression, name).text, &member->value);
     }
 }
 
@@ -115,6 +145,20 @@ static void add_expired(struct expression *expression, const char *lead, const s
     add_number(expression, ":gone", now_s > LONG_GONE_S ? now_s - LONG_GONE_S : 0);
 }
 
+static void expression_end(struct expression *expression, struct buf *out)
+{
+    buf_add_char(&expression->names, '}');
+    request_text(out, "ConditionExpression", buf_span(&expression->text));
+    request_raw(out, "ExpressionAttributeNames", buf_span(&expression->names));
+    if (expression->values.len > 1) {
+        buf_add_char(&expression->values, '}');
+        request_raw(out, "ExpressionAttributeValues", buf_span(&expression->values));
+    }
+    if (buf_error(&expression->text) || buf_error(&expression->names) ||
+        buf_error(&expression->values))
+        out->error = out->error ? out->error : -ENOMEM;
+}
+
 void request_condition(struct buf *out, const struct table *table, struct condition condition,
                        const struct value *base, bool flat, int64_t now_s)
 {
@@ -130,20 +174,51 @@ void request_condition(struct buf *out, const struct table *table, struct condit
     } else {
         buf_add_text(&expression.text, "attribute_exists(#p)");
         if (condition.kind == COND_VERSION)
-            add_base(&expression, table, base, flat);
+            add_base(&expression, table, base, NULL, 0, flat);
         else
             add_expired(&expression, " AND NOT", table, now_s);
     }
-    buf_add_char(&expression.names, '}');
-    request_text(out, "ConditionExpression", buf_span(&expression.text));
-    request_raw(out, "ExpressionAttributeNames", buf_span(&expression.names));
-    if (expression.values.len > 1) {
-        buf_add_char(&expression.values, '}');
-        request_raw(out, "ExpressionAttributeValues", buf_span(&expression.values));
+    expression_end(&expression, out);
+}
+
+static void add_touch(struct expression *expression, struct buf *set, struct buf *remove,
+                      const struct touch *touch, bool flat)
+{
+    struct alias alias = next_alias(expression, touch->name);
+    char after[16];
+
+    if (!touch->before)
+        buf_addf(&expression->text, " AND attribute_not_exists(%s)", alias.text);
+    else if (!flat || is_flat(touch->before))
+        add_equal(expression, alias.text, touch->before);
+    if (!touch->after) {
+        buf_addf(remove, "%s%s", remove->len ? ", " : " REMOVE ", alias.text);
+        return;
     }
-    if (buf_error(&expression.text) || buf_error(&expression.names) ||
-        buf_error(&expression.values))
-        out->error = out->error ? out->error : -ENOMEM;
+    snprintf(after, sizeof after, ":s%s", alias.text + 2);
+    buf_addf(set, "%s%s = %s", set->len ? ", " : "SET ", alias.text, after);
+    add_typed(expression, after, touch->after);
+}
+
+void request_change(struct buf *out, const struct table *table, const struct touch *touches,
+                    size_t count, const struct value *rest, bool flat)
+{
+    cleanup(expression_release) struct expression expression = {.attributes = 0};
+    cleanup(buf_release) struct buf set, remove;
+
+    buf_init(&set, 65536);
+    buf_init(&remove, 65536);
+    expression_init(&expression);
+    add_alias(&expression, "#p", span_text(table->partition.name));
+    buf_add_text(&expression.text, "attribute_exists(#p)");
+    for (size_t i = 0; i < count; i++)
+        add_touch(&expression, &set, &remove, &touches[i], flat);
+    if (rest)
+        add_base(&expression, table, rest, touches, count, flat);
+    buf_add_span(&set, buf_span(&remove));
+    if (set.len)
+        request_text(out, "UpdateExpression", buf_span(&set));
+    expression_end(&expression, out);
 }
 
 int condition_failed(const struct table *table, struct key key, enum condition_kind kind,

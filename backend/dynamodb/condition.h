@@ -21,6 +21,16 @@
  * compare them. */
 void request_condition(struct buf *out, const struct table *table, struct condition condition,
                        const struct value *base, bool flat, int64_t now_s);
+/* An attribute that is changed: from a value to another, NULL where there is none. */
+struct touch {
+    struct span name;
+    const struct value *before, *after;
+};
+/* The same for UpdateItem: UpdateExpression and ConditionExpression. The item must be there, with
+ * each of TOUCHES as it was before, and of its other attributes those of REST (may be NULL) that
+ * fit. */
+void request_change(struct buf *out, const struct table *table, const struct touch *touches,
+                    size_t count, const struct value *rest, bool flat);
 /* What a failed condition means. */
 int condition_failed(const struct table *table, struct key key, enum condition_kind kind,
                      struct err *err);

@@ -165,6 +165,19 @@ bool service_is_flat(struct service *service)
     return service->flat;
 }
 
+bool plan_cannot_compare(struct service *service, const struct plan *plan)
+{
+    const struct action *action = plan->action;
+    cleanup(stored_release) struct stored now = {0};
+
+    if (action->condition.kind != COND_VERSION || service_is_flat(service) ||
+        stored_read(service, action, &now, NULL) < 0 || now.version != action->condition.version)
+        return false;
+    scoped_lock(&service->lock);
+    service->flat = true;
+    return true;
+}
+
 void plan_request(struct service *service, struct buf *out, const struct plan *plan)
 {
     const struct action *action = plan->action;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* An action as it goes to the service: what is written, and what that was compared with. Used by
- * write.c alone. */
+ * write.c and update.c. */
 #ifndef BACKEND_DYNAMODB_PLAN_H
 #define BACKEND_DYNAMODB_PLAN_H
 
@@ -36,6 +36,10 @@ void plans_release(struct plan *plans, size_t count); /* accepts NULL; frees PLA
 int plan_action(struct service *service, struct plan *plan, bool several, struct err *err);
 /* The action has been applied over an item of version OLD; 0: nothing was there. */
 void plan_done(struct plan *plan, uint64_t old);
+/* A condition failed although the item has the version that it names: then the service cannot
+ * compare maps or lists, and is asked without from now on. What they hold is seen in the old item
+ * all the same (check_old). */
+bool plan_cannot_compare(struct service *service, const struct plan *plan);
 /* Appends the parameters of the request, an open object, to OUT. */
 void plan_request(struct service *service, struct buf *out, const struct plan *plan);
 /* Units that it will consume: the larger of the item before, where that is known, and after. */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing items. One item is a conditional PutItem or DeleteItem, several are one transaction;
- * where the service has none, several are refused, and whoever keeps a journal writes them one
- * after another (backend/beside.h).
+ * Writing items. One item is a conditional UpdateItem (update.c), PutItem or DeleteItem, several
+ * are one transaction; where the service has none, several are refused, and whoever keeps a journal
+ * writes them one after another (backend/beside.h).
  *
  * A request whose answer was lost may have been applied, and the client sends it again: then its
  * own condition fails. So after a repetition a failed condition is looked at: where the item is
  * what was to be written, it was.
  *
  * An attribute that somebody else has added since the item was read meets no condition. The old
- * item that a put or delete gives back shows it; then the write is undone, under the condition that
- * nobody has written since, and the caller is told of a conflict. Transactions give nothing back:
- * there the item is read a moment before, which is one request an item more.
+ * item that a deletion, or a put of more attributes than an update takes, gives back shows it; then
+ * the write is undone, under the condition that nobody has written since, and the caller is told of
+ * a conflict. Transactions give nothing back: there the item is read a moment before, which is one
+ * request an item more, and what is added within this moment is lost.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 
 #include "backend/check.h"
 #include "backend/dynamodb/condition.h"
-#include "backend/dynamodb/plan.h"
+#include "backend/dynamodb/update.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
@@ -89,22 +90,6 @@ static bool was_it_us(struct service *service, const struct outcome *outcome,
     return ours;
 }
 
-/* A condition failed although the item has the version that it names: then the service cannot
- * compare maps or lists, and is asked without from now on. What they hold is seen in the old item
- * all the same (check_old). */
-static bool cannot_compare(struct service *service, const struct plan *plan)
-{
-    const struct action *action = plan->action;
-    cleanup(stored_release) struct stored now = {0};
-
-    if (action->condition.kind != COND_VERSION || service_is_flat(service) ||
-        stored_read(service, action, &now, NULL) < 0 || now.version != action->condition.version)
-        return false;
-    scoped_lock(&service->lock);
-    service->flat = true;
-    return true;
-}
-
 /* What an error that came to OUTCOME means: 0 where the write was applied all the same. */
 static int judge_failure(struct service *service, const struct plan *plan,
                          const struct outcome *outcome, int code, const struct err *own,
@@ -116,12 +101,12 @@ static int judge_failure(struct service *service, const struct plan *plan,
         return 0;
     if (strcmp(outcome->type, "ConditionalCheckFailedException") != 0)
         return err_set(err, -code, "%s", err_text(own, code));
-    if (cannot_compare(service, plan))
+    if (plan_cannot_compare(service, plan))
         return -EAGAIN;
     return condition_failed(action->table, action->key, action->condition.kind, err);
 }
 
-static int write_one(struct service *service, struct plan *plan, struct err *err)
+static int write_whole(struct service *service, struct plan *plan, struct err *err)
 {
     const struct action *action = plan->action;
     cleanup(outcome_release) struct outcome outcome;
@@ -140,10 +125,16 @@ static int write_one(struct service *service, struct plan *plan, struct err *err
     else
         r = judge_failure(service, plan, &outcome, r, &own, err);
     if (r == -EAGAIN)
-        return write_one(service, plan, err);
+        return write_whole(service, plan, err);
     if (r == 0)
         plan_done(plan, old);
     return r;
+}
+
+static int write_one(struct service *service, struct plan *plan, struct err *err)
+{
+    return update_can_write(plan) ? update_write(service, plan, err)
+                                  : write_whole(service, plan, err);
 }
 
 /* --- Several --- */

@@ -85,6 +85,9 @@ class Fault:
     optional: bool
     fired: int = 0
 
+    def hits(self, operation):
+        return self.operation == "*" or operation in self.operation.split("|")
+
 
 class Proxy(wire.Server):
     """In front of ENDPOINT. LATENCY_MS is added to every answer; ALTERNATOR: see alternator.py."""
@@ -103,6 +106,7 @@ class Proxy(wire.Server):
             self.alternator = alternator.Alternator(self.upstream, **alternator_options)
 
     def fault(self, operation, kind, times=None, probability=1.0, after=0, optional=False):
+        """OPERATION: one, several ("A|B") or all ("*")."""
         if kind not in ERRORS and kind not in DAMAGE and kind not in SPECIAL:
             raise ValueError(f"no fault of this kind: {kind}")
         if kind in HOLDING:
@@ -159,7 +163,7 @@ class Proxy(wire.Server):
         read) or of the others; None: none."""
         with self.lock:
             for fault in self.faults:
-                if (fault.operation not in ("*", request.operation) or fault.times == 0
+                if (not fault.hits(request.operation) or fault.times == 0
                         or (fault.kind == "reset") != early or not applies(fault.kind, request)):
                     continue
                 if fault.after:

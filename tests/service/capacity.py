@@ -14,7 +14,7 @@ from harness import ITEMCTL  # pylint: disable=wrong-import-order
 from scripted import Scripted  # pylint: disable=wrong-import-order
 import wire  # pylint: disable=wrong-import-order
 
-ITEM_OPERATIONS = {"GetItem", "PutItem", "DeleteItem", "Query", "Scan", "BatchWriteItem",
+ITEM_OPERATIONS = {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query", "Scan", "BatchWriteItem",
                    "TransactWriteItems"}
 SAMPLE = re.compile(r'itemfs_(\w+)\{backend="(\w+)",table="([^"]*)",operation="(\w+)"\} (\S+)')
 
@@ -39,7 +39,7 @@ class Recorder(Scripted):
                 if isinstance(entry, dict) and {"TableName", "CapacityUnits"} <= set(entry):
                     self.told.append((entry["TableName"], request.operation,
                                       entry["CapacityUnits"], body))
-        if self.silent and consumed:
+        if (self.silent or self.refuses) and consumed:
             return dataclasses.replace(answer, body=json.dumps(found).encode(), crc="right")
         return answer
 

@@ -32,7 +32,7 @@ class Consumption(CapacityTest):
 
     def spread(self, units, mount):
         """What was told, as reads and as writes."""
-        writes = {"PutItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
+        writes = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
         read = {name: value for name, value in units.items() if name not in writes}
         write = {name: value for name, value in units.items() if name in writes}
         self.assertEqual(read, self.of_table(mount, "consumed_read_units_total"))
@@ -59,6 +59,14 @@ class Consumption(CapacityTest):
                     self.assertEqual("TOTAL", one.json.get("ReturnConsumedCapacity"), one.body)
             mount.unmount()
 
+    def same_write(self, operation, pad):
+        if operation == "PutItem":
+            return self.boto.put_item(TableName=self.table, ReturnConsumedCapacity="TOTAL",
+                                      Item={"id": {"S": "v"}, "pad": {"S": pad}})
+        return self.boto.update_item(
+            TableName=self.table, Key={"id": {"S": "v"}}, UpdateExpression="SET pad = :p",
+            ExpressionAttributeValues={":p": {"S": pad}}, ReturnConsumedCapacity="TOTAL")
+
     def test_boto3_is_told_the_same(self):
         """The same requests, made once more by boto3 on the same items."""
         with self.recorder() as server:
@@ -78,10 +86,10 @@ class Consumption(CapacityTest):
             for size in (10, 1500, 300):  # made, replaced by a larger one, by a smaller one
                 self.save(f"{directory}/w.json", json.dumps({"pad": "x" * size}))
                 after = self.of_table(mount, "consumed_write_units_total")
-                told = self.boto.put_item(
-                    TableName=self.table, ReturnConsumedCapacity="TOTAL",
-                    Item={"id": {"S": "v"}, "pad": {"S": "x" * size}})["ConsumedCapacity"]
-                self.assertEqual(told["CapacityUnits"], after["PutItem"] - before.get("PutItem", 0))
+                operation = "UpdateItem" if before else "PutItem"
+                told = self.same_write(operation, "x" * size)["ConsumedCapacity"]
+                self.assertEqual(told["CapacityUnits"],
+                                 after[operation] - before.get(operation, 0))
                 before = after
             os.unlink(f"{directory}/w.json")
             told = self.boto.delete_item(TableName=self.table, Key={"id": {"S": "v"}},

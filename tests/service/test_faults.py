@@ -109,7 +109,7 @@ class Faulty(ServiceTest):
                          lambda: self.sh("sed -i 's/1/4/' b.json", cwd=directory)):
                 before = len(proxy.calls())
                 work()
-                self.assertEqual(["GetItem", "PutItem"],
+                self.assertEqual(["GetItem", "UpdateItem"],
                                  [call.operation for call in proxy.calls()[before:]])
                 self.assertIn("ConditionExpression", proxy.calls()[-1].json)
         self.assertEqual({"a": 3, "b": 4}, self.everything())

@@ -12,7 +12,7 @@ import unittest
 from service import Alternator, ServiceTest, SOURCE, wait_for
 
 # Where a rename is cut short: the request, or the answer to it, that is on its way.
-PUT, PUT_DONE = ("PutItem", "hold"), ("PutItem", "hold-after")
+PUT, PUT_DONE = ("PutItem|UpdateItem", "hold"), ("PutItem|UpdateItem", "hold-after")
 DELETE, DELETE_DONE = ("DeleteItem", "hold"), ("DeleteItem", "hold-after")
 MOVE = (PUT, PUT_DONE, DELETE, DELETE_DONE)
 
