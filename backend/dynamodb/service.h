@@ -31,7 +31,7 @@ struct service {
     struct portions portions;
     bool flat;                    /* the service cannot compare maps and lists */
     bool no_transactions;         /* it has said so */
-    struct part_list *partitions; /* of the last table that was listed; a reference */
+    struct part_list *partitions; /* of tables that are being listed (partitions.c); references */
 };
 
 static inline struct service *service_of(struct backend *backend)
@@ -156,7 +156,8 @@ int service_query(struct backend *, const struct table *, const struct query *, 
                   struct err *);
 int service_partitions(struct backend *, const struct table *, struct span after, size_t limit,
                        partition_fn, void *, struct err *);
-void service_drop_partitions(struct service *, struct part_list *list); /* accepts NULL */
+/* Those that are kept. */
+void service_drop_partitions(struct service *);
 int service_partition(struct backend *, const struct table *, struct span partition,
                       uint64_t *ret_items, int64_t *ret_changed_ns, struct err *);
 
