@@ -298,6 +298,16 @@ struct inode *adopt_partition_locked(struct mount *mount, struct inode *dir, str
     return inode;
 }
 
+/* What was listed of it counts from an earlier moment, and no longer than before. */
+void partition_told_locked(struct mount *mount, struct inode *dir, uint32_t ms)
+{
+    dir->there = true;
+    if (dir->filled && is_current(mount, dir))
+        return;
+    dir->filled = false;
+    inode_told_at(dir, ms);
+}
+
 void partition_lingers_locked(struct inode *dir)
 {
     if (dir->kind != INODE_PARTITION || dir->state != INODE_ATTACHED)
@@ -315,7 +325,7 @@ static int resolve_partition(struct mount *mount, struct inode *dir, struct span
         struct inode *inode = inode_find(mount->cache, dir, CLASS_PARTITION, part);
         if (inode)
             *ret_inode = inode_ref(inode);
-        uint64_t stamp = cache_stamp(mount->cache);
+        struct scan_mark mark = mark_now_locked(mount);
         pthread_mutex_unlock(lock);
         if (inode)
             return 0;
@@ -326,13 +336,14 @@ static int resolve_partition(struct mount *mount, struct inode *dir, struct span
         if (code < 0 && code != -ENOENT)
             return code;
         scoped_lock(lock);
-        if (cache_has_moved(mount->cache, dir, part, stamp))
+        if (cache_has_moved(mount->cache, dir, part, mark.stamp))
             continue;
         if (code == -ENOENT)
             return absent(err);
         inode = adopt_partition_locked(mount, dir, part, changed_ns);
         if (!inode)
             return -ENOMEM;
+        partition_told_locked(mount, inode, mark.ms);
         *ret_inode = inode_ref(inode);
         return 0;
     }

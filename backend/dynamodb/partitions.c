@@ -230,13 +230,14 @@ int service_partition(struct backend *backend, const struct table *table, struct
 {
     const struct query first = {.partition = partition, .limit = 1};
     uint64_t items = 0;
-    int r = service_query(backend, table, &first, count_one, &items, err);
+    int r = ret_items ? service_query(backend, table, &first, count_one, &items, err) : 0;
 
     if (r < 0)
         return r;
-    if (items == 0)
+    if (ret_items && items == 0)
         return err_set(err, ENOENT, "table %s has no such partition", table->name);
-    *ret_items = items;
+    if (ret_items)
+        *ret_items = items;
     *ret_changed_ns = table->changed_ns;
     return 0;
 }
