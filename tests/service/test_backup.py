@@ -3,6 +3,7 @@
 
 import collections
 import os
+import tempfile
 import unittest
 
 from capacity import CapacityTest, ITEM_OPERATIONS
@@ -39,8 +40,7 @@ class Backup(CapacityTest):
         return mount, directory
 
     def copy(self, directory):
-        out = os.path.join(self.place, f"{self.table}-copy")
-        os.makedirs(out, exist_ok=True)
+        out = tempfile.mkdtemp(dir=self.place)
         self.sh(f"rsync -a ./ {out}", cwd=directory)
         return out
 
@@ -71,6 +71,48 @@ class Backup(CapacityTest):
             self.assertLessEqual(got.pop("Scan"), 1 + PARTITIONS * BIG / 500_000)
             self.assertEqual({}, got)
             mount.unmount()
+
+    def consumed(self, *options):
+        """Units that a copy consumes, and how many items it has got by themselves."""
+        with self.recorder() as server:
+            mount, directory = self.mount_it(server, *options)
+            self.copy(directory)
+            got = sum(server.units(self.table)), len(server.calls("GetItem"))
+            mount.unmount()
+        return got
+
+    def check_estimate(self, items):
+        """A copy comes to what was said, one unit a request more at most: within the cache's time
+        and room, and without them."""
+        told = self.estimate(self.table)
+        within, beyond = told["Backup"], told["BackupBeyondCache"]
+        units, got = self.consumed(600)
+        self.assertEqual(0, got)
+        least, most = (within.get("ReadUnits"),) * 2 if "ReadUnits" in within else (
+            within["ReadUnitsAtLeast"], within["ReadUnitsUpTo"])
+        self.assertTrue(least - 1 <= units <= most + told["Listing"]["Requests"] + 1,
+                        (units, within))
+        for options in ((0.2,), (600, "cache_size=64K")):
+            units, got = self.consumed(*options)
+            self.assertLessEqual(got, items)
+            self.assertLessEqual(units, beyond["ReadUnitsUpTo"] + told["Listing"]["Requests"] + 1)
+        units, got = self.consumed(0)  # asks more often than that
+        self.assertGreaterEqual(got, items)
+        self.assertGreaterEqual(units, beyond["ReadUnitsAtLeast"] - 1)
+
+    def test_the_estimate_of_partitions_with_one_item(self):
+        self.fill_sorted((3000,))
+        self.check_estimate(PARTITIONS)
+
+    def test_the_estimate_of_larger_partitions(self):
+        self.fill_sorted((3000, 500, 9000))
+        self.check_estimate(PARTITIONS * 3)
+
+    def test_the_estimate_of_a_table_with_one_key(self):
+        self.make()
+        for number in range(PARTITIONS):
+            self.put(id={"S": f"p{number:02}"}, pad={"S": "x" * 3000})
+        self.check_estimate(PARTITIONS)
 
     def test_with_cache_ttl_0_the_newest_is_shown(self):
         """Also of partitions that came and went; and a lookup asks once."""
