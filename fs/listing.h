@@ -29,6 +29,9 @@ struct listing {
     struct listing *next, **link; /* the mount's open directories: cache->lock */
     struct inode *dir;            /* a reference */
     enum stage stage;
+    int code; /* negative once it has failed: it stays failed, so that no retry takes what is
+                 left out for the end */
+    struct err fault;  /* why */
     uint32_t begun_ms; /* of cache_ms */
     struct buf names;
     struct buf entries; /* size_t[]: where each name begins in `names`; NUL ends it */
@@ -53,7 +56,8 @@ static inline size_t entry_count(const struct listing *listing)
     return listing->entries.len / sizeof(size_t);
 }
 
-/* Fetches pages until entry INDEX is there, or the end. (fetch.c) */
+/* Fetches pages until entry INDEX is there, or the end. What came before a failure is there; it is
+ * told at its place, each time. ERR may be NULL. (fetch.c) */
 int fetch_until(struct listing *listing, size_t index, struct err *err);
 
 /* Gives up the scan, if there is one. */
