@@ -243,8 +243,6 @@ struct inode *adopt_scratch_locked(struct mount *, struct inode *dir, const stru
                                    uint64_t stamp);
 struct inode *adopt_partition_locked(struct mount *, struct inode *dir, struct span part,
                                      int64_t changed_ns);
-/* The backend says that DIR, a partition, holds something: asked at MS (cache_ms). */
-void partition_told_locked(struct mount *, struct inode *dir, uint32_t ms);
 /* A partition that was emptied here stays visible here until rmdir, as a directory does. */
 void partition_lingers_locked(struct inode *dir);
 struct inode *adopt_table_locked(struct mount *, struct volume *);
@@ -277,6 +275,8 @@ void inode_keep(struct mount *, struct inode *inode);
 
 /* Fills STAT; ret_timeout is how long the kernel may keep it, in seconds. */
 void attr_fill_locked(struct mount *, struct inode *inode, struct stat *stat, double *ret_timeout);
+/* The backend says that DIR, a partition, holds something: asked at MS (cache_ms). */
+void partition_told_locked(struct mount *, struct inode *dir, uint32_t ms);
 /* Reads a directory's times from its backend. -ENOENT: it is gone. Whether a partition of a service
  * is there is asked only where nothing has told of it for cache_ttl, nor since SINCE_MS. */
 int attr_refresh_directory(struct mount *, struct inode *dir, uint32_t since_ms, struct err *);

@@ -298,16 +298,6 @@ struct inode *adopt_partition_locked(struct mount *mount, struct inode *dir, str
     return inode;
 }
 
-/* What was listed of it counts from an earlier moment, and no longer than before. */
-void partition_told_locked(struct mount *mount, struct inode *dir, uint32_t ms)
-{
-    dir->there = true;
-    if (dir->filled && is_current(mount, dir))
-        return;
-    dir->filled = false;
-    inode_told_at(dir, ms);
-}
-
 void partition_lingers_locked(struct inode *dir)
 {
     if (dir->kind != INODE_PARTITION || dir->state != INODE_ATTACHED)

@@ -159,7 +159,11 @@ int reading_page(struct reading *reading, bool *ret_last)
     }
     /* A page that cost more than was thought may be owed for longer than a request may take. */
     const struct spending spending = {
-        reading->operation, &demand, 1, &body, reading->cancelled,
+        reading->operation,
+        &demand,
+        1,
+        &body,
+        reading->cancelled,
         service_read_ns(reading->service, reading->table, reading->units)};
     int r = service_spend_for(reading->service, &spending, &outcome, reading->err);
     if (r < 0)

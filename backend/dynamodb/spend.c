@@ -101,9 +101,9 @@ int service_spend_for(struct service *service, const struct spending *spending,
     outcome_init(ret_outcome);
     if (!spent)
         return err_set(err, ENOMEM, "no memory");
-    int r = capacity_enter(service->capacity, operation, spending->demands, count,
-                           begun_ns + client_deadline_ns(service->client), spending->cancelled,
-                           err);
+    int r =
+        capacity_enter(service->capacity, operation, spending->demands, count,
+                       begun_ns + client_deadline_ns(service->client), spending->cancelled, err);
     if (r < 0)
         return r;
     int64_t now_ns = clock_steady_ns();
