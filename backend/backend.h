@@ -381,7 +381,8 @@ int backend_query(struct backend *, const struct table *, const struct query *, 
  * them. */
 int backend_partitions(struct backend *, const struct table *, struct span after, size_t limit,
                        partition_fn, void *, struct err *);
-/* -ENOENT when it holds no item and no scratch file. */
+/* -ENOENT when it holds no item and no scratch file. RET_ITEMS NULL: only the time is wanted, of a
+ * partition that is known to be there: a service is not asked for that. */
 int backend_partition(struct backend *, const struct table *, struct span partition,
                       uint64_t *ret_items, int64_t *ret_changed_ns, struct err *);
 

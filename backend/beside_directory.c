@@ -196,6 +196,10 @@ int beside_partition(struct backend *backend, const struct table *table, struct 
     int64_t files_ns;
     int r = beside_files(beside, table, &files, err);
 
+    if (r == 0 && !ret_items) {
+        *ret_changed_ns = partition_changed(beside, table, files, partition);
+        return 0;
+    }
     if (r < 0)
         return r;
     r = backend_partition(beside->items, table, partition, ret_items, ret_changed_ns, &own);

@@ -149,7 +149,56 @@ static int refresh_scratch_directory(struct mount *mount, struct inode *dir, str
     return code == -ENOENT ? 0 : code; /* removed, and still open somewhere */
 }
 
-int attr_refresh_directory(struct mount *mount, struct inode *dir, struct err *err)
+/* Whether what was told of DIR still counts. */
+static bool counts_locked(const struct mount *mount, const struct inode *dir)
+{
+    return inode_told_ago(dir) < mount->config->cache_ttl * 1000;
+}
+
+/* What was listed of it counts from an earlier moment, and no longer than before. */
+void partition_told_locked(struct mount *mount, struct inode *dir, uint32_t ms)
+{
+    dir->there = true;
+    if (dir->filled && counts_locked(mount, dir))
+        return;
+    dir->filled = false;
+    inode_told_at(dir, ms);
+}
+
+/* Whether there is no need to ask if DIR, a partition, is there. */
+static bool is_there(struct mount *mount, const struct inode *dir, uint32_t since_ms)
+{
+    scoped_lock(&mount->cache->lock);
+    if (!dir->there || dir->linger || backend_can(dir->volume->backend, BACKEND_LOG))
+        return false;
+    int32_t later_ms = (int32_t)(cache_ms() - inode_told_ago(dir) - since_ms);
+    return later_ms >= 0 || counts_locked(mount, dir);
+}
+
+static int refresh_partition(struct mount *mount, struct inode *dir, uint32_t since_ms,
+                             struct err *err)
+{
+    bool there = is_there(mount, dir, since_ms);
+    uint32_t asked_ms = cache_ms();
+    uint64_t items;
+    int64_t changed_ns;
+    int code = backend_partition(dir->volume->backend, volume_table(dir->volume), inode_name(dir),
+                                 there ? NULL : &items, &changed_ns, err);
+    if (code < 0 && code != -ENOENT)
+        return code;
+    scoped_lock(&mount->cache->lock);
+    if (code < 0) {
+        dir->there = false;
+        return dir->linger ? 0 : code;
+    }
+    dir->meta.mtime_ns = dir->meta.ctime_ns = changed_ns;
+    if (!there)
+        partition_told_locked(mount, dir, asked_ms);
+    return 0;
+}
+
+int attr_refresh_directory(struct mount *mount, struct inode *dir, uint32_t since_ms,
+                           struct err *err)
 {
     if (dir->kind == INODE_CONTROL)
         return refresh_control(mount, dir, err);
@@ -166,18 +215,7 @@ int attr_refresh_directory(struct mount *mount, struct inode *dir, struct err *e
         return refresh_table(mount, dir, err);
     if (dir->kind == INODE_DIRECTORY)
         return refresh_scratch_directory(mount, dir, err);
-    if (dir->kind != INODE_PARTITION)
-        return 0;
-    uint64_t items;
-    int64_t changed_ns;
-    int code = backend_partition(dir->volume->backend, volume_table(dir->volume), inode_name(dir),
-                                 &items, &changed_ns, err);
-    if (code < 0 && !(code == -ENOENT && dir->linger))
-        return code;
-    scoped_lock(&mount->cache->lock);
-    if (code == 0)
-        dir->meta.mtime_ns = dir->meta.ctime_ns = changed_ns;
-    return 0;
+    return dir->kind == INODE_PARTITION ? refresh_partition(mount, dir, since_ms, err) : 0;
 }
 
 /* --- Changing --- */

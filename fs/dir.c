@@ -171,8 +171,13 @@ static struct inode *adopt_detail_locked(struct listing *listing, const struct d
             return NULL;
         return adopt_item_locked(mount, listing->dir, part, &detail->meta, body, detail->mark);
     }
-    case DETAIL_PARTITION:
-        return adopt_partition_locked(mount, listing->dir, part, detail->meta.mtime_ns);
+    case DETAIL_PARTITION: {
+        struct inode *inode =
+            adopt_partition_locked(mount, listing->dir, part, detail->meta.mtime_ns);
+        if (inode)
+            partition_told_locked(mount, inode, listing->begun_ms);
+        return inode;
+    }
     case DETAIL_SCRATCH: {
         struct scratch scratch = detail->scratch;
         scratch.name = part;
@@ -320,6 +325,7 @@ static void note_listed(struct listing *listing)
 {
     scoped_lock(&listing->mount->cache->lock);
     listing->dir->filled = true;
+    listing->dir->there = entry_count(listing) > 2; /* than the dots */
     inode_told_at(listing->dir, listing->begun_ms);
 }
 

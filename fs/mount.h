@@ -275,8 +275,11 @@ void inode_keep(struct mount *, struct inode *inode);
 
 /* Fills STAT; ret_timeout is how long the kernel may keep it, in seconds. */
 void attr_fill_locked(struct mount *, struct inode *inode, struct stat *stat, double *ret_timeout);
-/* Reads a directory's times from its backend. -ENOENT: it is gone. */
-int attr_refresh_directory(struct mount *, struct inode *dir, struct err *);
+/* The backend says that DIR, a partition, holds something: asked at MS (cache_ms). */
+void partition_told_locked(struct mount *, struct inode *dir, uint32_t ms);
+/* Reads a directory's times from its backend. -ENOENT: it is gone. Whether a partition of a service
+ * is there is asked only where nothing has told of it for cache_ttl, nor since SINCE_MS. */
+int attr_refresh_directory(struct mount *, struct inode *dir, uint32_t since_ms, struct err *);
 /* Why nothing can be made under this name here; 0 when something can. (file.c) */
 int creatable(const struct inode *dir, const struct place *place, struct span name,
               struct err *err);

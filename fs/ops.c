@@ -110,12 +110,13 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     struct err err = {0};
     bool alias = false;
     struct fuse_entry_param entry = {0};
+    uint32_t since_ms = cache_ms();
     struct interrupt interrupt;
     interrupt_begin(&interrupt, req, dir);
     int code = resolve(mount, dir, span_text(name), &inode, &alias, &err);
     if (code == 0 && inode->kind != INODE_ITEM && inode->kind != INODE_FILE &&
         inode->kind != INODE_LINK)
-        code = attr_refresh_directory(mount, inode, &err);
+        code = attr_refresh_directory(mount, inode, since_ms, &err);
     interrupt_end(&interrupt);
     if (code == 0) {
         pthread_mutex_lock(&mount->cache->lock);
@@ -201,7 +202,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
     if (inode->kind == INODE_ITEM || inode->kind == INODE_FILE || inode->kind == INODE_LINK)
         code = is_gone(mount, inode) ? -ESTALE : 0;
     else
-        code = attr_refresh_directory(mount, inode, &err);
+        code = attr_refresh_directory(mount, inode, cache_ms() + 1, &err);
     interrupt_end(&interrupt);
     reply_attr(req, mount, inode, outcome_of(mount, OP_GETATTR, inode, code, &err));
 }

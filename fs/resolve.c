@@ -315,7 +315,7 @@ static int resolve_partition(struct mount *mount, struct inode *dir, struct span
         struct inode *inode = inode_find(mount->cache, dir, CLASS_PARTITION, part);
         if (inode)
             *ret_inode = inode_ref(inode);
-        uint64_t stamp = cache_stamp(mount->cache);
+        struct scan_mark mark = mark_now_locked(mount);
         pthread_mutex_unlock(lock);
         if (inode)
             return 0;
@@ -326,13 +326,14 @@ static int resolve_partition(struct mount *mount, struct inode *dir, struct span
         if (code < 0 && code != -ENOENT)
             return code;
         scoped_lock(lock);
-        if (cache_has_moved(mount->cache, dir, part, stamp))
+        if (cache_has_moved(mount->cache, dir, part, mark.stamp))
             continue;
         if (code == -ENOENT)
             return absent(err);
         inode = adopt_partition_locked(mount, dir, part, changed_ns);
         if (!inode)
             return -ENOMEM;
+        partition_told_locked(mount, inode, mark.ms);
         *ret_inode = inode_ref(inode);
         return 0;
     }

@@ -7,6 +7,7 @@
 #include "backend/dynamodb/service.h"
 #include "backend/dynamodb/units.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/json.h"
 
 #define NAMES_MAX (1u << 20)
@@ -47,6 +48,33 @@ double service_page_units(struct service *service, const struct table *table)
 double service_batch_units(struct service *service, const struct table *table)
 {
     return budget_of(service, table, CAPACITY_WRITE);
+}
+
+#define LONGEST_S 1e8 /* three years */
+
+int64_t service_read_ns(struct service *service, const struct table *table, double units)
+{
+    double budget = budget_of(service, table, CAPACITY_READ);
+
+    return budget > 0 ? (int64_t)(fmin(units / budget, LONGEST_S) * (double)NS_PER_S) : 0;
+}
+
+double service_item_units(struct service *service, const struct table *table)
+{
+    pthread_mutex_lock(&service->lock);
+    double units = portions_find(&service->portions, table->id);
+    pthread_mutex_unlock(&service->lock);
+    return units > 0 ? units : service_item_bytes(service, table) / READ_UNIT_BYTES;
+}
+
+double service_note_items(struct service *service, const struct table *table, double items,
+                          double units)
+{
+    double believed = portion_learn(service_item_units(service, table), items, units);
+
+    scoped_lock(&service->lock);
+    portions_put(&service->portions, table->id, believed);
+    return believed;
 }
 
 /* --- From a description --- */

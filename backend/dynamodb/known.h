@@ -9,6 +9,7 @@
 struct known_table {
     struct table *table;
     uint64_t bytes;  /* of its items, as last counted some hours ago; 0: not known */
+    uint64_t items;  /* likewise */
     int64_t read_ns; /* steady clock */
 };
 

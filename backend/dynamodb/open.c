@@ -34,7 +34,7 @@ static void service_close(struct backend *backend)
     client_close(service->client);
     recent_free(service->recent);
     capacity_free(service->capacity);
-    service_drop_partitions(service, service->partitions);
+    service_drop_partitions(service);
     known_tables_release(&service->known);
     pthread_mutex_destroy(&service->lock);
     free(service->only_tables);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The partitions of a table with a sort key. The service has no list of them: the whole table is
- * scanned for its keys, which costs as much as reading it. So the list is kept for a moment, and
- * the pages of one listing come out of one scan.
+ * scanned for its keys, which costs as much as reading it. So a listing's first page scans, and the
+ * list is kept for its other pages: one for each table that is being listed. Where a table is
+ * listed twice at a time, the newer list serves both: a listing never shows less than what was
+ * there when it began and has stayed.
+ *
+ * A list goes with the last of the listings that use it. One that is given up says nothing of it:
+ * its list goes when it has not been used for long, when the next listing of that table ends, or
+ * when others need its place.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,9 +17,15 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+#define LISTS_MAX 16                      /* kept at a time */
+#define IDLE_NS (INT64_C(600) * NS_PER_S) /* nobody lists so slowly */
+
 /* Partition keys, sorted: places in BYTES. Shared by who walks through it and the service. */
 struct part_list {
-    unsigned references; /* service->lock */
+    struct part_list *next; /* used less recently; this and what follows: service->lock */
+    unsigned references;
+    unsigned listings; /* that have not come to their end */
+    int64_t used_ns;   /* steady clock */
     uint64_t table_id;
     struct buf bytes;
     struct buf places; /* struct part_place[] */
@@ -23,21 +35,101 @@ struct part_place {
     size_t at, len;
 };
 
-static void part_list_free(struct part_list *list)
+/* --- Those that are kept --- */
+
+static void unref_locked(struct part_list *list)
 {
+    if (--list->references)
+        return;
     buf_release(&list->bytes);
     buf_release(&list->places);
     free(list);
 }
 
-void service_drop_partitions(struct service *service, struct part_list *list)
+static void remove_locked(struct part_list **link)
 {
-    pthread_mutex_lock(&service->lock);
-    bool last = list && --list->references == 0;
-    pthread_mutex_unlock(&service->lock);
-    if (last)
-        part_list_free(list);
+    struct part_list *list = *link;
+
+    *link = list->next;
+    unref_locked(list);
 }
+
+/* Where the list of TABLE_ID is; where a NULL is: there is none. */
+static struct part_list **find_locked(struct service *service, uint64_t table_id)
+{
+    struct part_list **link = &service->partitions;
+
+    while (*link && (*link)->table_id != table_id)
+        link = &(*link)->next;
+    return link;
+}
+
+static void use_locked(struct service *service, struct part_list *list)
+{
+    list->used_ns = clock_steady_ns();
+    list->next = service->partitions;
+    service->partitions = list;
+}
+
+/* Those from the COUNTth on, and those that nobody has used for long. */
+static void trim_locked(struct service *service, size_t count)
+{
+    int64_t oldest_ns = clock_steady_ns() - IDLE_NS;
+    struct part_list **link = &service->partitions;
+
+    for (size_t at = 0; *link; at++)
+        if (at >= count || (*link)->used_ns < oldest_ns)
+            remove_locked(link);
+        else
+            link = &(*link)->next;
+}
+
+void service_drop_partitions(struct service *service)
+{
+    scoped_lock(&service->lock);
+    trim_locked(service, 0);
+}
+
+/* LIST in the place of an older one, whose listings go on with it. */
+static void keep(struct service *service, struct part_list *list)
+{
+    scoped_lock(&service->lock);
+    trim_locked(service, LISTS_MAX);
+    struct part_list **older = find_locked(service, list->table_id);
+    list->references = 2; /* the caller's, and the service's */
+    list->listings = 1;
+    if (*older) {
+        list->listings += (*older)->listings;
+        remove_locked(older);
+    }
+    use_locked(service, list);
+    trim_locked(service, LISTS_MAX);
+}
+
+/* The list that the first page of a listing was taken from. */
+static struct part_list *kept(struct service *service, const struct table *table)
+{
+    scoped_lock(&service->lock);
+    struct part_list **link = find_locked(service, table->id), *list = *link;
+    if (!list)
+        return NULL;
+    *link = list->next;
+    use_locked(service, list);
+    list->references++;
+    return list;
+}
+
+/* A page was taken from LIST, whose end it came to, where ENDED. */
+static void leave(struct service *service, struct part_list *list, bool ended)
+{
+    scoped_lock(&service->lock);
+    struct part_list **link = find_locked(service, list->table_id);
+    if (ended && *link && --(*link)->listings == 0)
+        remove_locked(link);
+    unref_locked(list);
+}
+
+/* --- One of them --- */
 
 static int note_partition(void *context, const struct record *record)
 {
@@ -63,8 +155,10 @@ static int compare_places(const void *a, const void *b, void *bytes)
     return span_compare(span_of(data + left->at, left->len), span_of(data + right->at, right->len));
 }
 
+/* RET_ENDED: no page is to follow. */
 static int each_partition(const struct part_list *list, const struct table *table,
-                          struct span after, size_t limit, partition_fn each, void *context)
+                          struct span after, size_t limit, partition_fn each, void *context,
+                          bool *ret_ended)
 {
     const struct part_place *places = (const struct part_place *)(const void *)list->places.data;
     size_t count = list->places.len / sizeof *places, given = 0;
@@ -80,6 +174,7 @@ static int each_partition(const struct part_list *list, const struct table *tabl
         given++;
         r = each(context, &info);
     }
+    *ret_ended = limit == 0 || (r == 0 && given < limit);
     return r;
 }
 
@@ -91,49 +186,35 @@ static int scan_partitions(struct service *service, const struct table *table,
 
     if (!list)
         return -ENOMEM;
-    list->references = 2; /* the caller's, and the service's */
+    list->references = 1;
     list->table_id = table->id;
     buf_init(&list->bytes, SIZE_MAX / 8);
     buf_init(&list->places, SIZE_MAX / 8);
     int r = service_walk(&service->backend, table, &all, note_partition, list, err);
     if (r < 0) {
-        part_list_free(list);
+        unref_locked(list); /* nobody else has it */
         return r;
     }
     if (list->places.len)
         qsort_r(list->places.data, list->places.len / sizeof(struct part_place),
                 sizeof(struct part_place), compare_places, list->bytes.data);
-    pthread_mutex_lock(&service->lock);
-    struct part_list *old = service->partitions;
-    service->partitions = list;
-    pthread_mutex_unlock(&service->lock);
-    service_drop_partitions(service, old);
+    keep(service, list);
     *ret_list = list;
     return 0;
-}
-
-/* The list that the first page of a listing was taken from. */
-static struct part_list *kept_partitions(struct service *service, const struct table *table)
-{
-    scoped_lock(&service->lock);
-    struct part_list *list = service->partitions;
-    if (!list || list->table_id != table->id)
-        return NULL;
-    list->references++;
-    return list;
 }
 
 int service_partitions(struct backend *backend, const struct table *table, struct span after,
                        size_t limit, partition_fn each, void *context, struct err *err)
 {
     struct service *service = service_of(backend);
-    struct part_list *list = after.len ? kept_partitions(service, table) : NULL;
+    struct part_list *list = after.len ? kept(service, table) : NULL;
+    bool ended = false;
     int r = list ? 0 : scan_partitions(service, table, &list, err);
 
     if (r < 0)
         return r;
-    r = each_partition(list, table, after, limit, each, context);
-    service_drop_partitions(service, list);
+    r = each_partition(list, table, after, limit, each, context, &ended);
+    leave(service, list, ended);
     return r;
 }
 
@@ -149,13 +230,14 @@ int service_partition(struct backend *backend, const struct table *table, struct
 {
     const struct query first = {.partition = partition, .limit = 1};
     uint64_t items = 0;
-    int r = service_query(backend, table, &first, count_one, &items, err);
+    int r = ret_items ? service_query(backend, table, &first, count_one, &items, err) : 0;
 
     if (r < 0)
         return r;
-    if (items == 0)
+    if (ret_items && items == 0)
         return err_set(err, ENOENT, "table %s has no such partition", table->name);
-    *ret_items = items;
+    if (ret_items)
+        *ret_items = items;
     *ret_changed_ns = table->changed_ns;
     return 0;
 }

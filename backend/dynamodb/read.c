@@ -5,9 +5,11 @@
  * which cannot be.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "backend/dynamodb/read.h"
+#include "backend/dynamodb/units.h"
 #include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -106,35 +108,44 @@ static int give(void *context, struct span raw)
 }
 
 /* Items that the next page may have; 0: as many as the service gives. Where there is a small
- * budget, pages are small too: a debt of minutes would hold up whoever reads one item. */
-static size_t page_items(const struct reading *reading)
+ * budget, pages are small too: a debt of minutes would hold up whoever reads one item. RET_UNITS is
+ * what the page will probably consume. */
+static size_t page_items(struct reading *reading, double *ret_units)
 {
     double units = service_page_units(reading->service, reading->table);
     size_t wanted = reading->limit ? reading->limit - reading->given : 0;
 
+    *ret_units = reading->units > 0 ? reading->units : 1;
     if (!(units > 0))
         return wanted;
-    double items = units / (reading->item_units > 0 ? reading->item_units : 1);
-    size_t most = items < 1 ? 1 : items < 1e6 ? (size_t)items : 1000000;
-    return wanted && wanted < most ? wanted : most;
+    if (!(reading->item_units > 0))
+        reading->item_units = service_item_units(reading->service, reading->table);
+    size_t most = portion_items(units, reading->item_units);
+    if (wanted && wanted < most)
+        most = wanted;
+    *ret_units = fmin(fmax((double)most * reading->item_units, 1), PAGE_UNITS);
+    return most;
 }
 
 static void note_units(struct reading *reading, struct span answer, double units)
 {
+    double items = reply_number(answer, "ScannedCount");
+
     reading->units = units;
-    if (service_page_units(reading->service, reading->table) > 0) {
-        double items = reply_number(answer, "ScannedCount");
-        reading->item_units = units / (items > 1 ? items : 1);
-    }
+    if (!(service_page_units(reading->service, reading->table) > 0))
+        return;
+    if (reading->indexed)
+        reading->item_units = portion_learn(reading->item_units, items, units);
+    else
+        reading->item_units = service_note_items(reading->service, reading->table, items, units);
 }
 
 int reading_page(struct reading *reading, bool *ret_last)
 {
     cleanup(outcome_release) struct outcome outcome;
     cleanup(buf_release) struct buf body;
-    struct demand demand = {reading->table->name, CAPACITY_READ,
-                            reading->units > 0 ? reading->units : 1};
-    size_t most = page_items(reading);
+    struct demand demand = {reading->table->name, CAPACITY_READ, 1};
+    size_t most = page_items(reading, &demand.units);
     struct span part;
 
     buf_init(&body, DYNAMODB_BODY_MAX);
@@ -146,8 +157,15 @@ int reading_page(struct reading *reading, bool *ret_last)
         snprintf(limit, sizeof limit, "%zu", most);
         request_raw(&body, "Limit", span_text(limit));
     }
-    int r = service_spend(reading->service, reading->operation, &demand, 1, &body,
-                          reading->cancelled, &outcome, reading->err);
+    /* A page that cost more than was thought may be owed for longer than a request may take. */
+    const struct spending spending = {
+        reading->operation,
+        &demand,
+        1,
+        &body,
+        reading->cancelled,
+        service_read_ns(reading->service, reading->table, reading->units)};
+    int r = service_spend_for(reading->service, &spending, &outcome, reading->err);
     if (r < 0)
         return r;
     note_units(reading, buf_span(&outcome.body), demand.units);
@@ -263,6 +281,7 @@ int service_query(struct backend *backend, const struct table *table, const stru
 
     reading_init(&reading, service_of(backend), table, err);
     reading.operation = "Query";
+    reading.indexed = query->index != NULL;
     reading.limit = query->limit;
     reading.bodies = true;
     reading.each = each;

@@ -16,7 +16,9 @@ struct reading {
     struct buf after;      /* ExclusiveStartKey, typed; len 0: the beginning */
     size_t limit, given;   /* limit 0: all */
     double units;          /* that the last page consumed; 0: there was none */
-    double item_units;     /* for each item that was gone over, where pages are to be small */
+    double item_units;     /* that an item is believed to cost, where pages are to be small; 0: that
+                              is not known */
+    bool indexed;          /* what is read is an index, whose items are not the table's */
     bool bodies, typed;    /* as in scan_range */
     const atomic_bool *cancelled; /* the calling thread's (base/cancel.h), unless set otherwise */
     record_fn each;

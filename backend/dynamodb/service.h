@@ -9,6 +9,7 @@
 #include "backend/dynamodb/capacity.h"
 #include "backend/dynamodb/client.h"
 #include "backend/dynamodb/known.h"
+#include "backend/dynamodb/portion.h"
 #include "backend/dynamodb/recent.h"
 #include "backend/dynamodb/reply.h"
 
@@ -27,9 +28,10 @@ struct service {
     unsigned segments;    /* of a scan, at most */
     pthread_mutex_t lock; /* guards all below; taken alone, never held over a call */
     struct known_tables known;
+    struct portions portions;
     bool flat;                    /* the service cannot compare maps and lists */
     bool no_transactions;         /* it has said so */
-    struct part_list *partitions; /* of the last table that was listed; a reference */
+    struct part_list *partitions; /* of tables that are being listed (partitions.c); references */
 };
 
 static inline struct service *service_of(struct backend *backend)
@@ -55,10 +57,29 @@ int service_tell(struct service *service, const char *operation, const struct bu
 int service_spend(struct service *service, const char *operation, struct demand *demands,
                   size_t count, struct buf *body, const atomic_bool *cancelled,
                   struct outcome *ret_outcome, struct err *err);
+/* The same where OWN_NS of what is waited for is a debt of the caller's own making: however long
+ * that is, it does not count as waiting. */
+struct spending {
+    const char *operation;
+    struct demand *demands;
+    size_t count;
+    struct buf *body;
+    const atomic_bool *cancelled;
+    int64_t own_ns;
+};
+int service_spend_for(struct service *, const struct spending *, struct outcome *ret_outcome,
+                      struct err *err);
+/* How long reading UNITS of TABLE takes at its budget; 0: there is none. */
+int64_t service_read_ns(struct service *, const struct table *, double units);
 /* Units that a page or a bulk write of TABLE should cost at most, so that who waits behind it waits
  * for a second or so; 0: no budget is that small. */
 double service_page_units(struct service *service, const struct table *table);
 double service_batch_units(struct service *service, const struct table *table);
+/* What reading an item of TABLE is believed to cost (portion.h); 0: nothing is known. */
+double service_item_units(struct service *service, const struct table *table);
+/* A page of ITEMS has cost UNITS. Returns what is believed now. */
+double service_note_items(struct service *service, const struct table *table, double items,
+                          double units);
 /* Units that a write of ITEM consumes, where nothing larger was there and indexes have all of it.
  */
 double item_write_units(const struct table *table, const struct value *item);
@@ -93,6 +114,7 @@ int service_alter_table(struct backend *, const struct table *, struct err *);
 int service_describe(struct backend *, struct span name, struct table **ret_table, struct err *);
 /* What the service last counted, some hours ago; 0: it does not say. */
 uint64_t service_table_bytes(struct service *, const struct table *);
+double service_item_bytes(struct service *, const struct table *); /* on average */
 
 /* --- items (item.c): what the service has, as this project's items --- */
 
@@ -134,7 +156,8 @@ int service_query(struct backend *, const struct table *, const struct query *, 
                   struct err *);
 int service_partitions(struct backend *, const struct table *, struct span after, size_t limit,
                        partition_fn, void *, struct err *);
-void service_drop_partitions(struct service *, struct part_list *list); /* accepts NULL */
+/* Those that are kept. */
+void service_drop_partitions(struct service *);
 int service_partition(struct backend *, const struct table *, struct span partition,
                       uint64_t *ret_items, int64_t *ret_changed_ns, struct err *);
 

@@ -90,24 +90,38 @@ static void settle(struct service *service, const char *operation, struct demand
         demands[i].units = spent[i].units[demands[i].kind];
 }
 
-int service_spend(struct service *service, const char *operation, struct demand *demands,
-                  size_t count, struct buf *body, const atomic_bool *cancelled,
-                  struct outcome *ret_outcome, struct err *err)
+int service_spend_for(struct service *service, const struct spending *spending,
+                      struct outcome *ret_outcome, struct err *err)
 {
-    const struct call call = {
-        .operation = operation, .cancelled = cancelled, .begun_ns = clock_steady_ns()};
+    const char *operation = spending->operation;
+    size_t count = spending->count;
+    int64_t begun_ns = clock_steady_ns() + spending->own_ns;
     cleanup_free struct spent *spent = calloc(count, sizeof *spent);
 
     outcome_init(ret_outcome);
     if (!spent)
         return err_set(err, ENOMEM, "no memory");
-    int r = capacity_enter(service->capacity, operation, demands, count,
-                           call.begun_ns + client_deadline_ns(service->client), cancelled, err);
+    int r =
+        capacity_enter(service->capacity, operation, spending->demands, count,
+                       begun_ns + client_deadline_ns(service->client), spending->cancelled, err);
     if (r < 0)
         return r;
-    r = send_asking(service, &call, body, ret_outcome, err);
-    settle(service, operation, demands, count, spent, r, ret_outcome);
+    int64_t now_ns = clock_steady_ns();
+    const struct call call = {.operation = operation,
+                              .cancelled = spending->cancelled,
+                              .begun_ns = begun_ns < now_ns ? begun_ns : now_ns};
+    r = send_asking(service, &call, spending->body, ret_outcome, err);
+    settle(service, operation, spending->demands, count, spent, r, ret_outcome);
     return r;
+}
+
+int service_spend(struct service *service, const char *operation, struct demand *demands,
+                  size_t count, struct buf *body, const atomic_bool *cancelled,
+                  struct outcome *ret_outcome, struct err *err)
+{
+    const struct spending spending = {operation, demands, count, body, cancelled, 0};
+
+    return service_spend_for(service, &spending, ret_outcome, err);
 }
 
 int service_usage(struct backend *backend, usage_fn each, void *context)

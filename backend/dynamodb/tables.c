@@ -184,6 +184,7 @@ static int read_description(struct span answer, struct known_table *known, struc
         table->write_units = (uint64_t)reply_number(part, "WriteCapacityUnits");
     }
     known->bytes = (uint64_t)reply_number(description, "TableSizeBytes");
+    known->items = (uint64_t)reply_number(description, "ItemCount");
     table->stream = reply_path(description, "StreamSpecification.StreamEnabled", &part) &&
                     span_equal(part, span_text("true"));
     return 0;
@@ -300,6 +301,14 @@ uint64_t service_table_bytes(struct service *service, const struct table *table)
     scoped_lock(&service->lock);
     const struct known_table *known = known_tables_find(&service->known, span_text(table->name));
     return known && known->table->id == table->id ? known->bytes : 0;
+}
+
+double service_item_bytes(struct service *service, const struct table *table)
+{
+    scoped_lock(&service->lock);
+    const struct known_table *known = known_tables_find(&service->known, span_text(table->name));
+    bool counted = known && known->table->id == table->id && known->items > 0;
+    return counted ? (double)known->bytes / (double)known->items : 0;
 }
 
 /* --- All of them --- */

@@ -104,7 +104,8 @@ int store_partition(struct backend *backend, const struct table *table, struct s
     int64_t scratch = code ? sqlite3_column_int64(row, 2) : 0;
     if (items <= 0 && scratch <= 0)
         return err_set(err, ENOENT, "table %s has no such partition", table->name);
-    *ret_items = items > 0 ? (uint64_t)items : 0;
+    if (ret_items)
+        *ret_items = items > 0 ? (uint64_t)items : 0;
     *ret_changed_ns = sqlite3_column_int64(row, 1);
     return 0;
 }

@@ -184,6 +184,9 @@ static int64_t check_partition(struct backend *b, const struct table *t, const c
     int64_t changed_ns = 0;
 
     check_int(backend_partition(b, t, span_text(partition), &found, &changed_ns, &err), 0);
+    int64_t again_ns = 0; /* the time alone */
+    check_int(backend_partition(b, t, span_text(partition), NULL, &again_ns, &err), 0);
+    check_int(again_ns, changed_ns);
     check(lacks(b, LACK_COUNTS) ? (found > 0) == (items > 0) : found == items);
     return changed_ns;
 }

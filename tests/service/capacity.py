@@ -20,11 +20,12 @@ SAMPLE = re.compile(r'itemfs_(\w+)\{backend="(\w+)",table="([^"]*)",operation="(
 
 
 class Recorder(Scripted):
-    """In front of an engine: keeps what it told of units, and may keep that from the client."""
+    """In front of an engine: keeps what it told of units, and may keep that from the client
+    (SILENT), as well as how large its tables are (UNCOUNTED)."""
 
-    def __init__(self, engine, silent=False, refuses=False, **more):
+    def __init__(self, engine, silent=False, refuses=False, uncounted=False, **more):
         super().__init__(engine, **more)
-        self.silent, self.refuses = silent, refuses
+        self.silent, self.refuses, self.uncounted = silent, refuses, uncounted
         self.told = []  # (table, operation, units, the request's body)
 
     def reply(self, request):
@@ -33,6 +34,9 @@ class Recorder(Scripted):
             return wire.error_answer("ValidationException", "no such parameter")
         answer = super().reply(request)
         found = json.loads(answer.body)
+        if self.uncounted and request.operation == "DescribeTable":
+            found["Table"].update(ItemCount=0, TableSizeBytes=0)
+            return dataclasses.replace(answer, body=json.dumps(found).encode(), crc="right")
         consumed = found.pop("ConsumedCapacity", None) or []
         with self.lock:
             for entry in consumed if isinstance(consumed, list) else [consumed]:

@@ -45,6 +45,50 @@ class Budgets(CapacityTest):
             # And none costs more than a second's units.
             self.assertLessEqual(max(units), 8)
 
+    def limits(self, server):
+        return [one.json.get("Limit") for one in server.calls("Scan")]
+
+    def test_a_first_page_is_as_small_as_the_others(self):
+        """Of items that cost 75 units each there is one in a page, whether the service has counted
+        them or not: a page of 60 would be owed for a minute."""
+        self.fill(3, 300_000)
+        for uncounted in (False, True):
+            with self.recorder(uncounted=uncounted) as server:
+                mount = self.mounted(server, "read_units=60")
+                directory = os.path.join(mount.point, self.table)
+                self.assertEqual(3, len(os.listdir(directory)))
+                self.assertEqual({1}, set(self.limits(server)))
+                self.assertGreaterEqual(len(server.units(self.table, "Scan")), 3)
+                self.assertLess(max(server.units(self.table, "Scan")), 100)
+                mount.unmount()
+
+    def test_a_table_that_was_counted_begins_with_a_seconds_worth(self):
+        self.fill(60, 990)
+        described = self.boto.describe_table(TableName=self.table)["Table"]
+        if not described["ItemCount"]:
+            self.skipTest("the engine does not count")
+        with self.recorder() as server:
+            mount = self.mounted(server, "read_units=8")
+            self.assertEqual(60, len(os.listdir(os.path.join(mount.point, self.table))))
+            item_units = described["TableSizeBytes"] / described["ItemCount"] / 4096
+            self.assertEqual(int(8 / item_units), self.limits(server)[0])
+            mount.unmount()
+
+    def test_a_listing_begins_with_what_the_last_one_learnt(self):
+        self.fill(40, 990)
+        with self.recorder(uncounted=True) as server:
+            mount = self.mounted(server, "read_units=8")
+            directory = os.path.join(mount.point, self.table)
+            self.assertEqual(40, len(os.listdir(directory)))
+            first = self.limits(server)
+            self.assertEqual((1, sorted(first)), (first[0], first))
+            self.assertEqual(40, len(os.listdir(directory)))
+            again = self.limits(server)[len(first):]
+            self.assertGreaterEqual(again[0], first[-1])
+            self.assertLess(len(again), len(first))
+            self.assertLessEqual(max(server.units(self.table, "Scan")), 8)
+            mount.unmount()
+
     def test_writes_take_their_time(self):
         lines = [json.dumps({"id": {"S": f"{number:05}"}, "pad": {"S": "x" * 1500}})
                  for number in range(60)]
@@ -61,7 +105,7 @@ class Budgets(CapacityTest):
         self.assertEqual(60, len(self.lines("scan", self.table)))
 
     def test_a_service_that_tells_nothing_is_held_to_estimates(self):
-        self.fill(8, 990)
+        self.fill(24, 990)
         lines = [json.dumps({"id": {"S": f"new{number}"}, "pad": {"S": "x" * 1500}})
                  for number in range(12)]
         source = self.config("[backend b]\ntype = dynamodb\nregion = us-east-1\nwrite_units = 16\n"
@@ -73,7 +117,7 @@ class Budgets(CapacityTest):
                                       for one in server.calls("BatchWriteItem")])
             self.assertGreaterEqual(seconds, 8 * 2 / 16)
             done, seconds = self.timed(self.through, server, "scan", self.table, source=source)
-            self.assertEqual(20, len(done.stdout.splitlines()))
+            self.assertEqual(36, len(done.stdout.splitlines()))
             units = server.units(self.table, "Scan")
             self.assertGreater(len(units), 1)
             self.assertGreaterEqual(seconds, sum(units[:-1]) / 8)

@@ -29,7 +29,10 @@ class Estimates(CapacityTest):
         once = {"ReadUnits": units, "EventuallyConsistentReadUnits": units / 2, "Requests": 1}
         self.assertEqual({"TableName": self.table, "Backend": "dynamodb", "Kind": "dynamodb",
                           "Consumes": True, "ItemCount": 40, "TableSizeBytes": size,
-                          "Listing": once, "Backup": once}, got)
+                          "Listing": once, "Backup": once,
+                          "BackupBeyondCache": {"ReadUnitsAtLeast": units + 40,
+                                                "ReadUnitsUpTo": 2 * units + 40},
+                          "Cache": {"Seconds": 1, "Bytes": 32 << 20}}, got)
         with self.recorder() as server:
             mount = self.mounted(server)
             self.sh("ls > /dev/null", cwd=os.path.join(mount.point, self.table))
@@ -58,8 +61,8 @@ class Estimates(CapacityTest):
         self.assertEqual({"ReadCapacityUnits": 5, "WriteCapacityUnits": 8},
                          got["ProvisionedThroughput"])
         self.assertEqual(units / 5, got["Listing"]["Seconds"])
-        self.assertEqual({"ReadUnitsAtLeast": 2 * units, "SecondsAtLeast": 2 * units / 5},
-                         got["Backup"])
+        self.assertEqual({"ReadUnitsAtLeast": 2 * units, "ReadUnitsUpTo": 2 * units + 30,
+                          "SecondsAtLeast": 2 * units / 5}, got["Backup"])
         self.assertEqual({"File": file, "ItemCount": 10, "WriteUnits": 30, "Requests": 1,
                           "Seconds": 30 / 8}, got["Import"])
         source = os.path.join(self.place, f"{self.table}.conf")
@@ -86,7 +89,8 @@ class Estimates(CapacityTest):
             ("Throughput", "on demand"),
             ("Budget", "0.01 read, 4 write units a second"),
             ("Listing", "3 read units (1.5 where they need not be consistent), 1 request, 5 min"),
-            ("Backup", "the same, once"),
+            ("Backup", "the same, once, within cache_ttl (1 s) and cache_size (33554432 bytes)"),
+            ("Beyond them", "6 to 7 read units, 10 min at least"),
             ("Import", "2 write units for 1 item, 1 request, 0.5 s")],
             [tuple(re.split("  +", line, maxsplit=1)) for line in
              self.on_terminal("-s", source, "estimate", self.table, "--import", file)])

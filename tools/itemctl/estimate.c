@@ -32,6 +32,8 @@ struct estimate {
     const char *backend, *kind;
     const struct table *table;
     struct measure *measure; /* NULL: nothing is consumed */
+    double cache_ttl;        /* of the configuration, seconds */
+    uint64_t cache_size;     /* likewise, bytes */
     struct load load;
 };
 
@@ -113,9 +115,49 @@ static double seconds_at(double units, double limit, double budget)
     return rate > 0 ? units / rate : 0;
 }
 
+static double read_seconds(const struct measure *measure, double units)
+{
+    return seconds_at(units, measure->read_limit, measure->read_budget);
+}
+
 static double scan_seconds(const struct measure *measure)
 {
-    return seconds_at(measure->scan_units, measure->read_limit, measure->read_budget);
+    return read_seconds(measure, measure->scan_units);
+}
+
+/*
+ * What rsync, or another program that lists a table and then reads each file, consumes.
+ *
+ * Within cache_ttl and cache_size, what the listing brought is not asked for again: all is read
+ * once, and where the table has a sort key once more, to find the partitions. Each of those is a
+ * request of its own, whose units are rounded up, and there may be as many as items.
+ *
+ * Beyond them each item is got once more by itself; and rsync asks three times more whether a
+ * partition is there: when it looks at it, when it lists it, and when it reads a file in it.
+ */
+#define PARTITION_LOOKS 3
+
+struct span_units {
+    double least, most;
+};
+
+static struct span_units cached_units(const struct estimate *estimate)
+{
+    double scan = estimate->measure->scan_units, items = (double)estimate->measure->items;
+
+    return table_sorted(estimate->table) ? (struct span_units){2 * scan, 2 * scan + items}
+                                         : (struct span_units){scan, scan};
+}
+
+static struct span_units uncached_units(const struct estimate *estimate)
+{
+    double scan = estimate->measure->scan_units, items = (double)estimate->measure->items;
+    struct span_units units = cached_units(estimate);
+    double looks = table_sorted(estimate->table) ? PARTITION_LOOKS : 0;
+
+    units.least += fmax(scan, items);
+    units.most += (1 + looks) * (scan + items);
+    return units;
 }
 
 /* Global indexes have units of their own where they are provisioned; a budget is one for all. */
@@ -157,20 +199,29 @@ static void add_scan_json(struct buf *out, const char *name, const struct measur
     buf_add_char(out, '}');
 }
 
-/* In a sorted table a backup reads each partition after the listing has found them. */
-static void add_backup_json(struct buf *out, const struct estimate *estimate)
+static void add_span_json(struct buf *out, const char *name, const struct measure *measure,
+                          struct span_units units)
 {
-    const struct measure *measure = estimate->measure;
-    double seconds = 2 * scan_seconds(measure);
+    double seconds = read_seconds(measure, units.least);
 
-    if (!table_sorted(estimate->table)) {
-        add_scan_json(out, "Backup", measure);
-        return;
-    }
-    buf_addf(out, ", \"Backup\": {\"ReadUnitsAtLeast\": %.15g", 2 * measure->scan_units);
+    buf_addf(out, ", \"%s\": {\"ReadUnitsAtLeast\": %.15g, \"ReadUnitsUpTo\": %.15g", name,
+             units.least, units.most);
     if (seconds > 0)
         buf_addf(out, ", \"SecondsAtLeast\": %.15g", seconds);
     buf_add_char(out, '}');
+}
+
+static void add_backup_json(struct buf *out, const struct estimate *estimate)
+{
+    const struct measure *measure = estimate->measure;
+
+    if (table_sorted(estimate->table))
+        add_span_json(out, "Backup", measure, cached_units(estimate));
+    else
+        add_scan_json(out, "Backup", measure);
+    add_span_json(out, "BackupBeyondCache", measure, uncached_units(estimate));
+    buf_addf(out, ", \"Cache\": {\"Seconds\": %.15g, \"Bytes\": %llu}", estimate->cache_ttl,
+             (unsigned long long)estimate->cache_size);
 }
 
 static void add_load_json(struct buf *out, const struct estimate *estimate)
@@ -244,9 +295,8 @@ static void add_rates(struct grid *grid, const char *name, double reads, double 
     grid_add(grid, buf_span(&text));
 }
 
-static void add_scan_rows(struct grid *grid, const struct estimate *estimate)
+static void add_listing_row(struct grid *grid, const struct measure *measure)
 {
-    const struct measure *measure = estimate->measure;
     cleanup(buf_release) struct buf text;
 
     buf_init(&text, 1024);
@@ -256,15 +306,32 @@ static void add_scan_rows(struct grid *grid, const struct estimate *estimate)
     add_seconds(&text, scan_seconds(measure));
     grid_addf(grid, "Listing");
     grid_add(grid, buf_span(&text));
+}
+
+static void add_span_text(struct buf *out, const struct measure *measure, struct span_units units)
+{
+    buf_addf(out, "%.15g to %.15g read units", units.least, units.most);
+    add_seconds(out, read_seconds(measure, units.least));
+    buf_add_text(out, read_seconds(measure, units.least) > 0 ? " at least" : "");
+}
+
+static void add_backup_rows(struct grid *grid, const struct estimate *estimate)
+{
+    const struct measure *measure = estimate->measure;
+    cleanup(buf_release) struct buf text;
+
+    buf_init(&text, 1024);
+    if (table_sorted(estimate->table))
+        add_span_text(&text, measure, cached_units(estimate));
+    else
+        buf_add_text(&text, "the same, once");
+    buf_addf(&text, ", within cache_ttl (%.15g s) and cache_size (%llu bytes)", estimate->cache_ttl,
+             (unsigned long long)estimate->cache_size);
     grid_addf(grid, "Backup");
-    if (!table_sorted(estimate->table)) {
-        grid_addf(grid, "the same, once");
-        return;
-    }
+    grid_add(grid, buf_span(&text));
     buf_clear(&text);
-    buf_addf(&text, "at least %.15g read units: the listing, then each partition",
-             2 * measure->scan_units);
-    add_seconds(&text, 2 * scan_seconds(measure));
+    add_span_text(&text, measure, uncached_units(estimate));
+    grid_addf(grid, "Beyond them");
     grid_add(grid, buf_span(&text));
 }
 
@@ -305,7 +372,8 @@ static int show(const struct estimate *estimate, struct err *err)
               measure->items == 1 ? "" : "s");
     add_rates(&grid, "Throughput", measure->read_limit, measure->write_limit, "on demand");
     add_rates(&grid, "Budget", measure->read_budget, measure->write_budget, "none");
-    add_scan_rows(&grid, estimate);
+    add_listing_row(&grid, measure);
+    add_backup_rows(&grid, estimate);
     if (estimate->load.file)
         add_load_row(&grid, estimate);
     return grid_print(&grid, err);
@@ -327,6 +395,8 @@ static int estimate_subject(struct ctl *ctl, const struct subject *subject, stru
     struct estimate estimate = {.backend = backend_name(ctl, subject->backend),
                                 .kind = subject->backend->ops->kind,
                                 .table = subject->table,
+                                .cache_ttl = ctl->config->cache_ttl,
+                                .cache_size = ctl->config->cache_size,
                                 .load.file = arguments_value(ctl->arguments, "--import")};
     int r = backend_measure(subject->backend, subject->table, &estimate.measure, &ctl->err);
 
