@@ -64,8 +64,8 @@ class Consumption(CapacityTest):
             return self.boto.put_item(TableName=self.table, ReturnConsumedCapacity="TOTAL",
                                       Item={"id": {"S": "v"}, "pad": {"S": pad}})
         return self.boto.update_item(
-            TableName=self.table, Key={"id": {"S": "v"}}, UpdateExpression="SET pad = :p",
-            ExpressionAttributeValues={":p": {"S": pad}}, ReturnConsumedCapacity="TOTAL")
+            TableName=self.table, Key={"id": {"S": "v"}}, UpdateExpression="SET #p = :p",
+            ExpressionAttributeNames={"#p": "pad"}, ExpressionAttributeValues={":p": {"S": pad}}, ReturnConsumedCapacity="TOTAL")
 
     def test_boto3_is_told_the_same(self):
         """The same requests, made once more by boto3 on the same items."""
