@@ -246,7 +246,10 @@ int fetch_until(struct listing *listing, size_t index, struct err *err)
         buf_clear(&listing->details);
         buf_clear(&listing->page);
         listing->mark = mark_now(listing->mount);
+        enum stage stage = listing->stage;
         code = fetch_stage(listing, err);
+        if (code < 0) /* met again by the next call, which else would take this for the end */
+            listing->stage = stage;
     }
     return code;
 }
