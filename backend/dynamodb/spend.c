@@ -17,6 +17,7 @@
 #include "backend/dynamodb/consumed.h"
 #include "backend/dynamodb/service.h"
 #include "backend/dynamodb/units.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
@@ -65,6 +66,31 @@ static int send_asking(struct service *service, const struct call *call, struct 
     return r < 0 ? err_set(err, -r, "%s", err_text(&own, r)) : 0;
 }
 
+/* Whether the table has other keys than its description says: it was dropped, and made anew. The
+ * words are those of DynamoDB and of the services that are like it. */
+static bool is_outdated(int code, const struct outcome *outcome)
+{
+    static const char *const words[] = {"does not match the schema", "key schema element",
+                                        "The provided starting key is"};
+    struct span said = buf_span(&outcome->body);
+
+    if (code == -ENOENT)
+        return true;
+    for (size_t i = 0; code == -EINVAL && i < sizeof words / sizeof words[0]; i++)
+        if (said.len && memmem(said.data, said.len, words[i], strlen(words[i])))
+            return true;
+    return false;
+}
+
+/* Whoever asks for them next asks the service. */
+static void forget_tables(struct service *service, const struct demand *demands, size_t count)
+{
+    scoped_lock(&service->lock);
+    for (size_t i = 0; i < count; i++)
+        known_tables_remove(&service->known, span_text(demands[i].table));
+    service->known.listed_ns = 0; /* what is known are not all */
+}
+
 /* What a request consumed as far as is known. */
 static struct spent spent_on(const struct demand *demand, bool only, int code,
                              const struct outcome *outcome)
@@ -90,6 +116,18 @@ static void settle(struct service *service, const char *operation, struct demand
         demands[i].units = spent[i].units[demands[i].kind];
 }
 
+/* Waits for the budgets. A write that was not sent yet may be given up. */
+static int enter(struct service *service, const struct call *call, const struct demand *demands,
+                 size_t count, struct err *err)
+{
+    const atomic_bool *cancelled = call->cancelled ? call->cancelled : cancel_flag();
+
+    if (cancelled && atomic_load(cancelled))
+        return err_set(err, EINTR, "%s: interrupted", call->operation);
+    return capacity_enter(service->capacity, call->operation, demands, count,
+                          call->begun_ns + client_deadline_ns(service->client), cancelled, err);
+}
+
 int service_spend(struct service *service, const char *operation, struct demand *demands,
                   size_t count, struct buf *body, const atomic_bool *cancelled,
                   struct outcome *ret_outcome, struct err *err)
@@ -101,11 +139,14 @@ int service_spend(struct service *service, const char *operation, struct demand 
     outcome_init(ret_outcome);
     if (!spent)
         return err_set(err, ENOMEM, "no memory");
-    int r = capacity_enter(service->capacity, operation, demands, count,
-                           call.begun_ns + client_deadline_ns(service->client), cancelled, err);
+    int r = enter(service, &call, demands, count, err);
     if (r < 0)
         return r;
+    if (demands[0].kind == CAPACITY_WRITE) /* with all that has to be looked at behind it */
+        cancel_set(NULL);
     r = send_asking(service, &call, body, ret_outcome, err);
+    if (is_outdated(r, ret_outcome))
+        forget_tables(service, demands, count);
     settle(service, operation, demands, count, spent, r, ret_outcome);
     return r;
 }
