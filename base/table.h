@@ -41,7 +41,7 @@ struct table {
     struct index *indexes;
     size_t index_count;
     uint64_t read_units, write_units; /* a second, that a service provides; 0: as many as wanted */
-    int64_t created_ns; /* epoch nanoseconds */
+    int64_t created_ns;               /* epoch nanoseconds */
     int64_t changed_ns; /* when an item or scratch file last appeared or went: directory mtime */
 
     /* Settings of this mount, from mount.conf; table_new gives the defaults. */

@@ -240,16 +240,17 @@ static int fetch_stage(struct listing *listing, struct err *err)
 
 int fetch_until(struct listing *listing, size_t index, struct err *err)
 {
-    int code = 0;
-    while (code == 0 && entry_count(listing) <= index && listing->stage != STAGE_END) {
+    while (listing->code == 0 && entry_count(listing) <= index && listing->stage != STAGE_END) {
         listing->page_first = entry_count(listing);
         buf_clear(&listing->details);
         buf_clear(&listing->page);
         listing->mark = mark_now(listing->mount);
-        enum stage stage = listing->stage;
-        code = fetch_stage(listing, err);
-        if (code < 0) /* met again by the next call, which else would take this for the end */
-            listing->stage = stage;
+        listing->code = fetch_stage(listing, &listing->fault);
     }
-    return code;
+    if (listing->code == 0 || entry_count(listing) > index)
+        return 0;
+    int code = listing->code;
+    if (code == -EINTR && err) /* told once: whoever asks again must not do so for ever */
+        listing->code = -EIO;
+    return err_set(err, -code, "%s", err_text(&listing->fault, code));
 }

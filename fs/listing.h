@@ -29,6 +29,9 @@ struct listing {
     struct listing *next, **link; /* the mount's open directories: cache->lock */
     struct inode *dir;            /* a reference */
     enum stage stage;
+    int code; /* negative once it has failed: it stays failed, so that no retry takes what is
+                 left out for the end */
+    struct err fault;  /* why */
     uint32_t begun_ms; /* of cache_ms */
     struct buf names;
     struct buf entries; /* size_t[]: where each name begins in `names`; NUL ends it */
@@ -41,8 +44,7 @@ struct listing {
     size_t given;                       /* behind the last entry given out */
     struct inode *ahead[AHEAD_ENTRIES]; /* references, or NULL: entries from ahead_first on */
     size_t ahead_first, ahead_count;
-    atomic_bool
-        *ahead_flag; /* calls the looking ahead off; NULL: it is not under way. cache->lock */
+    atomic_bool *ahead_flag; /* ends the looking ahead; NULL: there is none. cache->lock */
     /* The items that the kernel first heard of here: their pages are filled at the end. */
     struct buf before;               /* key part of the last entry that was given out */
     struct buf fresh_from, fresh_to; /* key parts: behind this one, up to that */
@@ -78,7 +80,8 @@ static inline bool listing_take_soon(struct listing *listing)
     return pthread_mutex_timedlock(&listing->lock, &until) == 0;
 }
 
-/* Fetches pages until entry INDEX is there, or the end. (fetch.c) */
+/* Fetches pages until entry INDEX is there, or the end. What came before a failure is there; it is
+ * told at its place, each time. ERR may be NULL. (fetch.c) */
 int fetch_until(struct listing *listing, size_t index, struct err *err);
 
 /* Gives up the scan, if there is one. */

@@ -10,7 +10,7 @@ import os
 import random
 import unittest
 
-from service import Proxy, ServiceTest, SOURCE
+from service import Proxy, ServiceTest, SOURCE, wait_for
 from engines import for_engine  # pylint: disable=wrong-import-order
 
 # Kinds of faults under which every call must still come through, and how often they strike.
@@ -48,6 +48,37 @@ class Faulty(ServiceTest):
     def everything(self):
         pages = self.boto.get_paginator("scan").paginate(TableName=self.table, ConsistentRead=True)
         return {item["id"]["S"]: int(item["v"]["N"]) for page in pages for item in page["Items"]}
+
+    def names_or_errno(self, root):
+        """Of a directory of tables: either says so or has all."""
+        try:
+            self.assertIn(self.table, os.listdir(root))
+        except OSError as error:
+            return error.errno
+        return None
+
+    def test_a_failed_listing_of_tables_says_so(self):
+        with self.mounted("cache_ttl=0") as (proxy, directory):
+            root = os.path.dirname(directory)
+            proxy.fault("ListTables", "error-500")
+            wait_for("a listing that asks", lambda: self.names_or_errno(root) == errno.EIO)
+            self.assertIn(b"InternalServerError", os.getxattr(root, "user.itemfs.error"))
+            handle = os.open(root, os.O_DIRECTORY)
+            for _ in range(2):  # on one and the same handle, again
+                self.assertErrno(errno.EIO, os.listdir, handle)
+            os.close(handle)
+            proxy.heal()
+            self.assertIn(self.table, os.listdir(root))
+
+    def test_a_failed_listing_of_what_is_only_here_says_so(self):
+        self.forget(self.table)
+        self.make(sort=("day", "N"))
+        with self.mounted("cache_ttl=0") as (proxy, directory):
+            os.mkdir(f"{directory}/new")
+            proxy.fault("Query", "error-500")
+            self.assertErrno(errno.EIO, os.listdir, directory)
+            proxy.heal()
+            self.assertEqual(["new"], os.listdir(directory))
 
     def test_no_request_for_each_item_after_a_listing(self):
         for number in range(300):
