@@ -350,7 +350,8 @@ bool backend_can(const struct backend *backend, enum backend_capability capabili
 int backend_tables(struct backend *, table_fn each, void *context, struct err *);
 /* What backend_tables left out when it was last called. */
 int backend_forbidden(struct backend *, forbidden_fn each, void *context);
-/* One table by name, as a copy to free, whatever the caller may know of others; -ENOENT, -EACCES. */
+/* One table by name, as a copy to free, whatever the caller may know of others; -ENOENT, -EACCES.
+ */
 int backend_describe(struct backend *, struct span name, struct table **ret_table, struct err *);
 /* id, created_ns and changed_ns of TABLE are ignored. -EEXIST, -EINVAL. */
 int backend_create_table(struct backend *, const struct table *, struct err *);

@@ -17,9 +17,10 @@ struct source {
  *
  * What [table NAME] says of keys, ttl and stream is a setting of the backend: where a table has
  * another one it is changed (backend_alter_table), here for all tables that are there, below for
- * those made later. Others are not asked for. One that may not be seen or changed is warned of. A read-only source changes nothing, and then the backend's setting stands.
- * A setting that a table cannot have (tag keys where the key is a number) is -EINVAL, except in
- * source_tables, where that table keeps its own.
+ * those made later. Others are not asked for. One that may not be seen or changed is warned of. A
+ * read-only source changes nothing, and then the backend's setting stands. A setting that a table
+ * cannot have (tag keys where the key is a number) is -EINVAL, except in source_tables, where that
+ * table keeps its own.
  */
 int source_open(const struct config *config, bool create, struct source **ret_source,
                 struct err *err);

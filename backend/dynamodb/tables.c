@@ -252,7 +252,8 @@ static int describe(struct service *service, struct span name, struct known_tabl
     }
     if (r < 0) {
         known_table_release(&known);
-        return err_set(err, -r, "%s", err_text(&own, r));
+        err_set(err, -r, "%s", err_text(&own, r));
+        return r;
     }
     *ret_known = known;
     return 0;

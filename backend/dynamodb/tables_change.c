@@ -268,7 +268,8 @@ static int describe_now(struct service *service, const struct table *table, stru
         return r;
     if (now->id != table->id) {
         table_free(now);
-        return err_set(err, ENOENT, "table %s is gone", table->name);
+        err_set(err, ENOENT, "table %s is gone", table->name);
+        return -ENOENT;
     }
     *ret_now = now;
     return 0;
