@@ -68,6 +68,11 @@ int backend_tables(struct backend *backend, table_fn each, void *context, struct
     return timer_end(timer, backend->ops->tables(backend, each, context, err), err);
 }
 
+int backend_forbidden(struct backend *backend, forbidden_fn each, void *context)
+{
+    return backend->ops->forbidden ? backend->ops->forbidden(backend, each, context) : 0;
+}
+
 struct wanted_table {
     struct span name;
     struct table *found;

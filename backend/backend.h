@@ -231,6 +231,7 @@ struct partition_info {
 };
 typedef int (*partition_fn)(void *context, const struct partition_info *info);
 typedef int (*table_fn)(void *context, const struct table *table);
+typedef int (*forbidden_fn)(void *context, const char *table, const char *why);
 
 /* What requests of one operation on one table have consumed, where a service counts in units. */
 struct usage {
@@ -280,6 +281,8 @@ struct backend_ops {
     int (*tables)(struct backend *, table_fn each, void *context, struct err *);
     /* NULL: looked for among all tables. */
     int (*describe)(struct backend *, struct span name, struct table **ret_table, struct err *);
+    /* NULL: whoever has the backend may see all of it. */
+    int (*forbidden)(struct backend *, forbidden_fn each, void *context);
     int (*create_table)(struct backend *, const struct table *, struct err *);
     int (*drop_table)(struct backend *, const struct table *, bool force, struct err *);
     int (*alter_table)(struct backend *, const struct table *, struct err *);
@@ -341,9 +344,14 @@ struct backend {
 void backend_close(struct backend *backend); /* accepts NULL */
 bool backend_can(const struct backend *backend, enum backend_capability capability);
 
-/* All tables, by name. The description passed is the backend's copy: table_copy to keep it. */
+/* All tables, by name. The description passed is the backend's copy: table_copy to keep it. Those
+ * that the caller may not see are left out. Where anything else is missing the walk fails, and also
+ * where there may not even be a list (-EACCES). */
 int backend_tables(struct backend *, table_fn each, void *context, struct err *);
-/* One table by name, as a copy to free; -ENOENT. */
+/* What backend_tables left out when it was last called. */
+int backend_forbidden(struct backend *, forbidden_fn each, void *context);
+/* One table by name, as a copy to free, whatever the caller may know of others; -ENOENT, -EACCES.
+ */
 int backend_describe(struct backend *, struct span name, struct table **ret_table, struct err *);
 /* id, created_ns and changed_ns of TABLE are ignored. -EEXIST, -EINVAL. */
 int backend_create_table(struct backend *, const struct table *, struct err *);

@@ -129,6 +129,11 @@ static int beside_describe(struct backend *backend, struct span name, struct tab
     return r;
 }
 
+static int beside_forbidden(struct backend *backend, forbidden_fn each, void *context)
+{
+    return backend_forbidden(beside_of(backend)->items, each, context);
+}
+
 static int beside_create_table(struct backend *backend, const struct table *table, struct err *err)
 {
     return backend_create_table(beside_of(backend)->items, table, err);
@@ -329,6 +334,7 @@ static const struct backend_ops beside_ops = {
     .close = beside_close,
     .tables = beside_tables,
     .describe = beside_describe,
+    .forbidden = beside_forbidden,
     .create_table = beside_create_table,
     .drop_table = beside_drop_table,
     .alter_table = beside_alter_table,

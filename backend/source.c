@@ -12,6 +12,7 @@
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/times.h"
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/text.h"
 
 /* ---- settings ---- */
@@ -116,7 +117,7 @@ int source_table(struct source *source, struct span name, struct backend **ret_b
                  struct table **ret_table, struct err *err)
 {
     size_t first = configured_place(source, name);
-    struct err own = {""};
+    struct err own = {""}, denied = {""};
     int r = -ENOENT;
 
     if (first < source->count)
@@ -125,7 +126,14 @@ int source_table(struct source *source, struct span name, struct backend **ret_b
         err_clear(&own);
         if (i != first)
             r = describe(source, i, name, ret_backend, ret_table, &own);
+        /* A service may say so of any name, its tables' or not: another backend may have it. */
+        if (r == -EACCES && i + 1 < source->count) {
+            err_set(&denied, EACCES, "%s", err_text(&own, r));
+            r = -ENOENT;
+        }
     }
+    if (r == -ENOENT && denied.text[0])
+        return err_set(err, EACCES, "%s", denied.text);
     if (r == -ENOENT)
         return err_set(err, ENOENT, "there is no table \"%.*s\"", (int)name.len,
                        name.len ? name.data : "");
@@ -175,8 +183,8 @@ static int compare_found(const void *left, const void *right)
     return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static int tell(struct source *source, struct collection *all, bool strict, table_fn each,
-                void *context, struct err *err)
+/* A setting that a backend refuses is not made: its own stands. */
+static int tell(struct source *source, struct collection *all, table_fn each, void *context)
 {
     const char *before = NULL;
     int r = 0;
@@ -187,16 +195,13 @@ static int tell(struct source *source, struct collection *all, bool strict, tabl
         if (before && strcmp(before, found->table->name) == 0)
             continue;
         before = found->table->name;
-        r = settle(source, source->backends[found->place], found->table, strict ? err : NULL);
-        if (r == 0 || !strict)
-            r = each(context, found->table);
+        (void)settle(source, source->backends[found->place], found->table, NULL);
+        r = each(context, found->table);
     }
     return r;
 }
 
-/* STRICT: a setting that a backend refuses is an error; else its own stands. */
-static int walk_tables(struct source *source, bool strict, table_fn each, void *context,
-                       struct err *err)
+int source_tables(struct source *source, table_fn each, void *context, struct err *err)
 {
     struct collection all = {.source = source};
     int r = 0;
@@ -206,16 +211,20 @@ static int walk_tables(struct source *source, bool strict, table_fn each, void *
     if (all.count)
         qsort(all.items, all.count, sizeof *all.items, compare_found);
     if (r == 0)
-        r = tell(source, &all, strict, each, context, err);
+        r = tell(source, &all, each, context);
     for (size_t i = 0; i < all.count; i++)
         table_free(all.items[i].table);
     free(all.items);
     return r == -ENOMEM ? err_set(err, ENOMEM, "no memory") : r;
 }
 
-int source_tables(struct source *source, table_fn each, void *context, struct err *err)
+int source_forbidden(struct source *source, forbidden_fn each, void *context)
 {
-    return walk_tables(source, false, each, context, err);
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < source->count; i++)
+        r = backend_forbidden(source->backends[i], each, context);
+    return r;
 }
 
 /* ---- opening ---- */
@@ -255,15 +264,28 @@ static int state_path(const struct config *config, const struct backend_config *
                                                                                           : 0;
 }
 
+/* One that is damaged is not put aside by itself: there may be drafts in it. */
+static int explain_state(int code, const struct err *own, struct err *err)
+{
+    if (code != -EUCLEAN && code != -EINVAL)
+        return err_set(err, -code, "%s", err_text(own, code));
+    return err_set(err, -code,
+                   "%s: this is the state database; it may be moved away or deleted together with "
+                   "its -wal and -shm: drafts, scratch files and times of change are lost with it, "
+                   "and no item",
+                   err_text(own, code));
+}
+
 static int open_state(const char *path, const char *times_path, struct backend **ret_state,
                       struct times **ret_times, struct err *err)
 {
     const struct sqlite_options options = {.create = true, .max_item_size = UINT64_C(1) << 28};
     struct backend *state;
-    int r = sqlite_open(path, &options, &state, err);
+    struct err own = {""};
+    int r = sqlite_open(path, &options, &state, &own);
 
     if (r < 0)
-        return r;
+        return explain_state(r, &own, err);
     r = times_open(times_path, 0, ret_times, err);
     if (r < 0) {
         backend_close(state);
@@ -280,6 +302,7 @@ static int open_beside(const struct config *config, const struct backend_config 
     cleanup_free char *path = NULL, *times_path = NULL, *lock_path = NULL;
     struct backend *state = NULL;
     struct times *times = NULL;
+    struct err own = {""};
     int r = make_directory(config->state_dir, err);
 
     if (r == 0)
@@ -294,7 +317,13 @@ static int open_beside(const struct config *config, const struct backend_config 
         backend_close(items);
         return r;
     }
-    return beside_new(items, state, times, config->read_only ? NULL : lock_path, ret_backend, err);
+    r = beside_new(items, state, times, config->read_only ? NULL : lock_path, ret_backend, &own);
+    if (r == -EUCLEAN) {
+        struct err named = {""};
+        err_set(&named, EUCLEAN, "%s: %s", path, err_text(&own, r));
+        return explain_state(r, &named, err);
+    }
+    return r < 0 ? err_set(err, -r, "%s", err_text(&own, r)) : 0;
 }
 
 /* The budgets of a service: of all its tables together, and of each that may be in it. On the heap;
@@ -360,10 +389,22 @@ static int open_backend(const struct config *config, const struct backend_config
     return err_set(err, EOPNOTSUPP, "backend %s has an unknown type", settings->name);
 }
 
-static int ignore_table(void *context, const struct table *table)
+/* The settings of [table NAME], for those that are there. */
+static int apply_settings(struct source *source, struct err *err)
 {
-    (void)context;
-    (void)table;
+    for (size_t i = 0; i < source->config->table_count; i++) {
+        const char *name = source->config->tables[i].name;
+        struct backend *backend;
+        struct table *table;
+        struct err own = {""};
+        int r = source_table(source, span_text(name), &backend, &table, &own);
+        if (r == 0)
+            table_free(table);
+        else if (r == -EACCES) /* the other tables are to be had all the same */
+            log_warning("tables", "[table %s]: %s", name, err_text(&own, r));
+        else if (r != -ENOENT)
+            return err_set(err, -r, "%s", err_text(&own, r));
+    }
     return 0;
 }
 
@@ -386,7 +427,7 @@ int source_open(const struct config *config, bool create, struct source **ret_so
         source->count += r == 0;
     }
     if (r == 0)
-        r = walk_tables(source, true, ignore_table, NULL, err);
+        r = apply_settings(source, err);
     if (r < 0) {
         source_close(source);
         return r;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Whether somebody still waits for what the calling thread does. Long waits that change nothing
- * look at it and give up with -EINTR; what writes does not.
+ * look at it and give up with -EINTR. What writes does so until its first request is sent, and
+ * then sets no flag for the rest, since what was perhaps applied must be seen to its end.
  */
 #ifndef BASE_CANCEL_H
 #define BASE_CANCEL_H

@@ -283,6 +283,18 @@ static void *keeper_main(void *context)
     return NULL;
 }
 
+/* Who may not list the tables can use those that he knows. */
+static int load_tables(struct mount *mount, struct err *err)
+{
+    struct err own = {0};
+    int code = volumes_load(mount, false, &own);
+    if (code == -EACCES) {
+        log_warning("tables", "they cannot be listed: %s", err_text(&own, code));
+        return 0;
+    }
+    return code < 0 ? err_set(err, -code, "%s", err_text(&own, code)) : 0;
+}
+
 int follow_start(struct mount *mount, struct err *err)
 {
     pthread_condattr_t steady;
@@ -297,7 +309,7 @@ int follow_start(struct mount *mount, struct err *err)
         if (backend_can(mount->source->backends[i], BACKEND_LOG))
             code = backend_log_position(mount->source->backends[i], &mount->log_positions[i], err);
     if (code == 0)
-        code = volumes_load(mount, false, err); /* after the position: nothing falls between */
+        code = load_tables(mount, err); /* after the position: nothing falls between */
     if (code < 0)
         return code;
     mount->follower_started = pthread_create(&mount->follower, NULL, follower_main, mount) == 0;

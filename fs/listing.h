@@ -44,6 +44,7 @@ struct listing {
     size_t given;                       /* behind the last entry given out */
     struct inode *ahead[AHEAD_ENTRIES]; /* references, or NULL: entries from ahead_first on */
     size_t ahead_first, ahead_count;
+    atomic_bool *ahead_flag; /* ends the looking ahead; NULL: there is none. cache->lock */
     /* The items that the kernel first heard of here: their pages are filled at the end. */
     struct buf before;               /* key part of the last entry that was given out */
     struct buf fresh_from, fresh_to; /* key parts: behind this one, up to that */
@@ -54,6 +55,29 @@ struct listing {
 static inline size_t entry_count(const struct listing *listing)
 {
     return listing->entries.len / sizeof(size_t);
+}
+
+/* The looking ahead begins, to be called off by FLAG (may be NULL), or ends (NULL). */
+static inline void listing_looks_ahead(struct listing *listing, atomic_bool *flag)
+{
+    scoped_lock(&listing->mount->cache->lock);
+    listing->ahead_flag = flag;
+}
+
+/* It need not go on. */
+static inline void listing_call_off(struct listing *listing)
+{
+    scoped_lock(&listing->mount->cache->lock);
+    if (listing->ahead_flag)
+        atomic_store(listing->ahead_flag, true);
+}
+
+/* listing_take, given up after a moment: whether it was had. */
+static inline bool listing_take_soon(struct listing *listing)
+{
+    int64_t until_ns = clock_now_ns() + NS_PER_S / 10;
+    const struct timespec until = {until_ns / NS_PER_S, until_ns % NS_PER_S};
+    return pthread_mutex_timedlock(&listing->lock, &until) == 0;
 }
 
 /* Fetches pages until entry INDEX is there, or the end. What came before a failure is there; it is

@@ -112,7 +112,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     struct fuse_entry_param entry = {0};
     uint32_t since_ms = cache_ms();
     struct interrupt interrupt;
-    interrupt_begin(&interrupt, req, dir);
+    interrupt_begin(&interrupt, req, dir, true);
     int code = resolve(mount, dir, span_text(name), &inode, &alias, &err);
     if (code == 0 && inode->kind != INODE_ITEM && inode->kind != INODE_FILE &&
         inode->kind != INODE_LINK)
@@ -198,7 +198,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
     struct err err = {0};
     int code = 0;
     struct interrupt interrupt;
-    interrupt_begin(&interrupt, req, inode);
+    interrupt_begin(&interrupt, req, inode, true);
     if (inode->kind == INODE_ITEM || inode->kind == INODE_FILE || inode->kind == INODE_LINK)
         code = is_gone(mount, inode) ? -ESTALE : 0;
     else
@@ -215,7 +215,10 @@ static void op_setattr(fuse_req_t req, fuse_ino_t node, struct stat *attr, int w
     if (!inode)
         return;
     struct err err = {0};
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, inode, false);
     int code = fs_setattr(mount, inode, attr, which, handle_of(fi), &err);
+    interrupt_end(&interrupt);
     reply_attr(req, mount, inode, outcome_of(mount, OP_SETATTR, inode, code, &err));
 }
 
@@ -312,7 +315,10 @@ static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
     if (!dir)
         return;
     struct err err = {0};
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, dir, false);
     int code = fs_unlink(mount, req, dir, span_text(name), &err);
+    interrupt_end(&interrupt);
     int error = outcome(mount, OP_UNLINK, dir, name, code, &err);
     inode_drop(mount, dir);
     fuse_reply_err(req, error);
@@ -345,8 +351,11 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     }
     struct err err = {0};
     struct inode *rewritten = NULL;
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, dir, false);
     int code = fs_rename(mount, dir, span_text(name), new_dir, span_text(new_name), flags,
                          fuse_req_ctx(req)->pid, &rewritten, &err);
+    interrupt_end(&interrupt);
     int error = outcome(mount, OP_RENAME, new_dir, new_name, code, &err);
     inode_drop(mount, dir);
     inode_drop(mount, new_dir);

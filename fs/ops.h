@@ -22,13 +22,16 @@ int outcome(struct mount *, enum op_counter op, const struct inode *dir, const c
 int outcome_of(struct mount *, enum op_counter op, const struct inode *inode, int code,
                const struct err *);
 
-/* A request that only reads, and may wait for a service: given up when its caller is (interrupt.c).
- * Ended before the reply. */
+/* A request that may wait for a service: given up when its caller is (interrupt.c). Ended before
+ * the reply. READING: it changes nothing, and is given up also where the mount ends; any other only
+ * as long as nothing was sent. REQ NULL: what is done behind a reply; nobody waits for that. */
 struct interrupt {
-    fuse_req_t req; /* NULL: it cannot take long */
-    atomic_bool given_up;
+    fuse_req_t req;
+    atomic_bool *flag; /* NULL: it cannot take long */
+    atomic_bool own;
+    bool reading;
 };
-void interrupt_begin(struct interrupt *, fuse_req_t req, const struct inode *inode);
+void interrupt_begin(struct interrupt *, fuse_req_t req, const struct inode *inode, bool reading);
 void interrupt_end(struct interrupt *);
 
 void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi);

@@ -4,6 +4,9 @@
 
 #include <errno.h>
 
+#include "base/cancel.h"
+#include "fs/listing.h"
+
 #define XATTR_MAX 65536
 
 void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
@@ -28,6 +31,17 @@ void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
         listing_free(mount, listing);
 }
 
+/* Behind the reply: called off by whoever has no use for it. */
+static void look_ahead(struct listing *listing)
+{
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, NULL, listing->dir, true);
+    listing_looks_ahead(listing, interrupt.flag);
+    listing_look_ahead(listing);
+    listing_looks_ahead(listing, NULL);
+    interrupt_end(&interrupt);
+}
+
 static void read_directory(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset,
                            struct fuse_file_info *fi, bool plus)
 {
@@ -39,9 +53,11 @@ static void read_directory(fuse_req_t req, fuse_ino_t node, size_t size, off_t o
     cleanup(buf_release) struct buf out;
     buf_init(&out, SIZE_MAX / 2);
     struct listing *listing = (struct listing *)(uintptr_t)fi->fh;
-    listing_take(listing);
     struct interrupt interrupt;
-    interrupt_begin(&interrupt, req, dir);
+    interrupt_begin(&interrupt, req, dir, true);
+    while (!listing_take_soon(listing)) /* it is looking ahead */
+        if (is_cancelled())
+            listing_call_off(listing);
     int code = listing_read(listing, req, offset, size, plus, &out, &err);
     interrupt_end(&interrupt);
     int error = outcome_of(mount, OP_READDIR, dir, code, &err);
@@ -51,7 +67,7 @@ static void read_directory(fuse_req_t req, fuse_ino_t node, size_t size, off_t o
     else
         fuse_reply_buf(req, out.data, out.len);
     if (!error && plus && out.len)
-        listing_look_ahead(listing);
+        look_ahead(listing);
     listing_leave(listing);
 }
 
@@ -70,7 +86,9 @@ void op_readdirplus(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset,
 void op_releasedir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
     (void)node;
-    listing_free(mount_of(req), (struct listing *)(uintptr_t)fi->fh);
+    struct listing *listing = (struct listing *)(uintptr_t)fi->fh;
+    listing_call_off(listing);
+    listing_free(mount_of(req), listing);
     fuse_reply_err(req, 0);
 }
 
@@ -140,7 +158,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t node, const char *name, size_t size)
     struct err err = {0};
     cleanup(buf_release) struct buf value;
     buf_init(&value, SIZE_MAX / 2);
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, inode, true);
     int code = fs_xattr_get(mount, inode, span_text(name), &value, &err);
+    interrupt_end(&interrupt);
     if (code == 0)
         code = buf_error(&value);
     int error = outcome_of(mount, OP_XATTR, inode, code, &err);
@@ -157,7 +178,10 @@ void op_listxattr(fuse_req_t req, fuse_ino_t node, size_t size)
     struct err err = {0};
     cleanup(buf_release) struct buf list;
     buf_init(&list, SIZE_MAX / 2);
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, inode, true);
     int code = fs_xattr_list(mount, inode, &list, &err);
+    interrupt_end(&interrupt);
     int error = outcome_of(mount, OP_XATTR, inode, code, &err);
     inode_drop(mount, inode);
     reply_xattr(req, size, &list, error);

@@ -16,7 +16,7 @@ void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
         return;
     struct err err = {0};
     struct interrupt interrupt;
-    interrupt_begin(&interrupt, req, inode);
+    interrupt_begin(&interrupt, req, inode, true);
     int code = fs_open(mount, req, inode, fi, &err);
     interrupt_end(&interrupt);
     int error = outcome_of(mount, OP_OPEN, inode, code, &err);
@@ -36,7 +36,10 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
         return;
     struct err err = {0};
     struct fuse_entry_param entry;
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, dir, false);
     int code = fs_create(mount, req, dir, span_text(name), mode, fi, &entry, &err);
+    interrupt_end(&interrupt);
     int error = outcome(mount, OP_CREATE, dir, name, code, &err);
     inode_drop(mount, dir);
     if (error) {
@@ -91,7 +94,7 @@ static int load_to_read(struct mount *mount, fuse_req_t req, struct inode *inode
                         struct body **ret_body, struct err *err)
 {
     struct interrupt interrupt;
-    interrupt_begin(&interrupt, req, inode);
+    interrupt_begin(&interrupt, req, inode, true);
     int code = inode_load(mount, inode, ret_body, err);
     interrupt_end(&interrupt);
     return code;
@@ -165,7 +168,10 @@ void op_flush(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
         return;
     struct err err = {0};
     bool rewritten = false;
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, inode, false);
     int code = fs_flush(mount, req, handle, &rewritten, &err);
+    interrupt_end(&interrupt);
     outcome(mount, OP_FLUSH, inode, "", code, NULL); /* saving reports by itself */
     finish_save(req, mount, inode, code, rewritten);
 }
@@ -179,7 +185,10 @@ void op_fsync(fuse_req_t req, fuse_ino_t node, int datasync, struct fuse_file_in
     if (!inode)
         return;
     struct err err = {0};
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, inode, false);
     int code = save(mount, inode, SAVE_DURABLE | SAVE_FRESH, NULL, &err);
+    interrupt_end(&interrupt);
     outcome(mount, OP_FSYNC, inode, "", code, NULL);
     if (code == 0 && inode->volume) { /* also what was committed by closing */
         code = backend_sync(inode->volume->backend, &err);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/mount.h>
@@ -129,6 +130,45 @@ int mountpoint_check(const char *path, char **ret_path, struct err *err)
     return 0;
 }
 
+/* --- Signals --- */
+
+/* libfuse's handlers end the loop; but first they wait for the requests that are in work. */
+static const int ending_signals[] = {SIGHUP, SIGINT, SIGTERM};
+#define ENDING_COUNT (sizeof ending_signals / sizeof ending_signals[0])
+static struct sigaction fuse_actions[ENDING_COUNT];
+
+static void on_end(int number)
+{
+    interrupt_all();
+    for (size_t i = 0; i < ENDING_COUNT; i++)
+        if (ending_signals[i] == number)
+            fuse_actions[i].sa_handler(number);
+}
+
+/* Ignored signals stay so. */
+static int catch_signals(struct fuse_session *session)
+{
+    if (fuse_set_signal_handlers(session) < 0)
+        return -EIO;
+    for (size_t i = 0; i < ENDING_COUNT; i++) {
+        sigaction(ending_signals[i], NULL, &fuse_actions[i]);
+        struct sigaction ours = fuse_actions[i];
+        if (ours.sa_handler == SIG_IGN || ours.sa_handler == SIG_DFL)
+            continue;
+        ours.sa_handler = on_end;
+        sigaction(ending_signals[i], &ours, NULL);
+    }
+    return 0;
+}
+
+static void release_signals(struct fuse_session *session)
+{
+    for (size_t i = 0; i < ENDING_COUNT; i++)
+        if (fuse_actions[i].sa_handler) /* libfuse takes away its own only */
+            sigaction(ending_signals[i], &fuse_actions[i], NULL);
+    fuse_remove_signal_handlers(session);
+}
+
 /* --- Starting --- */
 
 static struct mount *mount_new(struct config *config, const char *mountpoint)
@@ -157,7 +197,7 @@ static int session_mount(struct mount *mount, struct fuse_args *args, struct err
     mount->session = fuse_session_new(args, &itemfs_ops, sizeof itemfs_ops, mount);
     if (!mount->session)
         return err_set(err, EINVAL, "an option is known neither here nor to FUSE");
-    if (fuse_set_signal_handlers(mount->session) < 0)
+    if (catch_signals(mount->session) < 0)
         return err_set(err, EIO, "cannot handle signals");
     if (fuse_session_mount(mount->session, mount->mountpoint) < 0)
         return err_set(err, EPERM,
@@ -253,7 +293,7 @@ void session_stop(struct mount *mount)
         notifier_stop(mount); /* before the descriptor it writes to is closed */
         fuse_session_unmount(mount->session);
         reaper_stop(mount);
-        fuse_remove_signal_handlers(mount->session);
+        release_signals(mount->session);
         fuse_session_destroy(mount->session);
     }
     listings_free(mount);

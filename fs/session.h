@@ -17,6 +17,9 @@ int session_start(struct config *config, const char *mountpoint, struct fuse_arg
 int session_run(struct mount *mount);
 /* How workers wait for requests. (workers.c) */
 int session_workers(struct fuse_session *session);
+/* The mount ends: nobody waits any more for what is only read. May be called by a signal's handler.
+ * (interrupt.c) */
+void interrupt_all(void);
 /* Finishes saves, unmounts, and frees everything. */
 void session_stop(struct mount *mount);
 

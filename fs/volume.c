@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "base/log.h"
+
 struct volume *volume_find_locked(struct mount *mount, struct span name)
 {
     struct volume *volume = mount->volumes;
@@ -167,19 +169,43 @@ bool volumes_current(struct mount *mount, struct span name)
            (double)(clock_steady_ns() - told_ns) < mount->config->cache_ttl * (double)NS_PER_S;
 }
 
+static int tell_forbidden(void *context, const char *table, const char *why)
+{
+    (void)context;
+    (void)table; /* named in WHY */
+    log_warning("tables", "left out: %s", why);
+    return 0;
+}
+
+static int is_this(void *context, const char *table, const char *why)
+{
+    (void)why;
+    return strcmp(context, table) == 0;
+}
+
+/* NAME was listed a moment ago. */
+static int load_listed(struct mount *mount, char *name, bool notify, struct err *err)
+{
+    struct err own = {0};
+    int code = load(mount, span_text(name), notify, &own);
+    if (code == -ENOENT) /* dropped just now: the next load sees it */
+        return 0;
+    if (code == -EACCES && source_forbidden(mount->source, is_this, name) == 1) /* likewise */
+        return 0;
+    return code < 0 ? err_set(err, -code, "%s", err_text(&own, code)) : 0;
+}
+
 int volumes_load(struct mount *mount, bool notify, struct err *err)
 {
     cleanup(buf_release) struct buf names;
     buf_init(&names, SIZE_MAX / 2);
     int code = source_tables(mount->source, collect_name, &names, err);
+    if (code == 0)
+        source_forbidden(mount->source, tell_forbidden, NULL);
     for (size_t at = 0; code == 0 && at < names.len;) {
-        const char *name = names.data + at;
+        char *name = names.data + at;
         at += strlen(name) + 1;
-        code = load(mount, span_text(name), notify, err);
-        if (code == -ENOENT) { /* dropped just now: the next load sees it */
-            err_clear(err);
-            code = 0;
-        }
+        code = load_listed(mount, name, notify, err);
     }
     if (code == 0) {
         scoped_lock(&mount->cache->lock);

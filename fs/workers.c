@@ -136,6 +136,8 @@ static ssize_t wait_read(int fd, void *buf, size_t size, void *userdata)
         spin(fd);
     ssize_t len = read(fd, buf, size);
     int error = errno;
+    if (len < 0 && error == ENODEV) /* unmounted: nobody waits for an answer */
+        interrupt_all();
     end_reading(len > 0, len > 0 && is_waiting(fd));
     errno = error;
     return len;

@@ -196,6 +196,16 @@ int answer_errno(const char *operation, long status, const char *type, struct sp
     return status_errno(status);
 }
 
+bool answer_denies(const char *type)
+{
+    static const char *const types[] = {"AccessDeniedException", "AccessDenied", "NotAuthorized"};
+
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(type, types[i]) == 0)
+            return true;
+    return false;
+}
+
 bool answer_intact(const char *header, struct span body)
 {
     if (header[0] == '\0')

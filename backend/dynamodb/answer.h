@@ -36,6 +36,10 @@ int answer_error_read(struct span body, struct answer_error *ret_error);
  */
 int answer_errno(const char *operation, long status, const char *type, struct span message);
 
+/* Whether an error of this TYPE says that the caller, who is known, may not do what it asked for;
+ * errors of credentials are -EACCES too. */
+bool answer_denies(const char *type);
+
 /* Whether BODY has the checksum HEADER (x-amz-crc32, decimal; "": there was none, true). */
 bool answer_intact(const char *header, struct span body);
 /* Whether BODY is one JSON object and nothing else. -EINVAL, -ENOMEM. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backend/check.h"
 #include "backend/dynamodb/service.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -98,15 +99,44 @@ bool item_hidden(int64_t ttl)
     return item_expired(ttl, now_s) && ttl > now_s - LONG_GONE_S;
 }
 
+/* What the service has is none of our items, as no writer of ours nor DynamoDB itself lets be made:
+ * its fault, not the caller's. RAW is the item, of which the key at least may be to be had. */
+static int refuse_item(const struct table *table, struct span raw, int code, const struct err *own,
+                       struct err *err)
+{
+    const char *names[] = {table->partition.name, table->sort.name};
+    cleanup(buf_release) struct buf only, partition, sort;
+    cleanup(value_release) struct value item = {0};
+
+    buf_init(&only, DYNAMODB_BODY_MAX);
+    buf_init(&partition, KEY_PART_MAX);
+    buf_init(&sort, KEY_PART_MAX);
+    if (code == -ENOMEM)
+        return code;
+    buf_add_char(&only, '{');
+    for (size_t i = 0; i < 2; i++) {
+        struct span part;
+        if (names[i] && reply_member(raw, names[i], &part))
+            request_raw(&only, names[i], part);
+    }
+    buf_add_char(&only, '}');
+    bool named = buf_error(&only) == 0 &&
+                 item_from_typed(table, buf_span(&only), &item, &partition, &sort, NULL) == 0;
+    const struct key key = {buf_span(&partition), buf_span(&sort)};
+    return err_set(err, EIO, "%s: the service has an item that cannot be shown: %s",
+                   named ? item_label(table, key).text : table->name, err_text(own, code));
+}
+
 int item_line_from_reply(const struct table *table, struct span raw, struct buf *partition,
                          struct buf *sort, struct item_meta *ret_meta, struct buf *body,
                          struct err *err)
 {
     cleanup(value_release) struct value item = {0};
-    int r = item_from_typed(table, raw, &item, partition, sort, err);
+    struct err own = {""};
+    int r = item_from_typed(table, raw, &item, partition, sort, &own);
 
     if (r < 0)
-        return r;
+        return refuse_item(table, raw, r, &own, err);
     *ret_meta = (struct item_meta){.ttl = item_ttl(table, &item)};
     value_sort_sets(&item);
     value_map_to_typed(&item, body);
@@ -118,18 +148,19 @@ int item_from_reply(const struct table *table, struct span raw, struct buf *part
 {
     cleanup(value_release) struct value item = {0};
     cleanup(buf_release) struct buf text;
+    struct err own = {""};
     int64_t beside;
-    int r = item_from_typed(table, raw, &item, partition, sort, err);
+    int r = item_from_typed(table, raw, &item, partition, sort, &own);
 
     buf_init(&text, DYNAMODB_BODY_MAX);
     if (r == 0)
-        r = value_canonical(&item, err);
+        r = value_canonical(&item, &own);
     if (r == 0)
-        r = item_to_body(table, &item, &text, &beside, err);
+        r = item_to_body(table, &item, &text, &beside, &own);
     if (r == 0)
         r = buf_error(&text);
     if (r < 0)
-        return r;
+        return refuse_item(table, raw, r, &own, err);
     *ret_meta = (struct item_meta){
         .version = item_version(&item), .size = text.len, .ttl = item_ttl(table, &item)};
     if (body)

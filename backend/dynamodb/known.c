@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+void known_table_release(struct known_table *known)
+{
+    table_free(known->table);
+    free(known->denied);
+}
+
 /* The place of NAME, or where it belongs. */
 static size_t place_of(const struct known_tables *known, struct span name, bool *ret_found)
 {
@@ -37,13 +43,13 @@ int known_tables_put(struct known_tables *known, struct known_table *table)
     size_t place = place_of(known, span_text(table->table->name), &found);
 
     if (found) {
-        table_free(known->tables[place].table);
+        known_table_release(&known->tables[place]);
         known->tables[place] = *table;
         return 0;
     }
     struct known_table *more = reallocarray(known->tables, known->count + 1, sizeof *known->tables);
     if (!more) {
-        table_free(table->table);
+        known_table_release(table);
         return -ENOMEM;
     }
     known->tables = more;
@@ -55,7 +61,7 @@ int known_tables_put(struct known_tables *known, struct known_table *table)
 
 static void remove_at(struct known_tables *known, size_t place)
 {
-    table_free(known->tables[place].table);
+    known_table_release(&known->tables[place]);
     known->count--;
     memmove(&known->tables[place], &known->tables[place + 1],
             (known->count - place) * sizeof *known->tables);
@@ -88,7 +94,7 @@ void known_tables_keep(struct known_tables *known, const struct buf *names)
 void known_tables_release(struct known_tables *known)
 {
     for (size_t i = 0; i < known->count; i++)
-        table_free(known->tables[i].table);
+        known_table_release(&known->tables[i]);
     free(known->tables);
     *known = (struct known_tables){0};
 }

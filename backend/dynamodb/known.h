@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptions of tables, by name, each with the time when it was read. Not locked here. */
+/* Descriptions of tables, by name, each with the time when it was read; also of those that may not
+ * be described. Not locked here. */
 #ifndef BACKEND_DYNAMODB_KNOWN_H
 #define BACKEND_DYNAMODB_KNOWN_H
 
@@ -7,11 +8,14 @@
 #include "base/table.h"
 
 struct known_table {
-    struct table *table;
-    uint64_t bytes;  /* of its items, as last counted some hours ago; 0: not known */
-    uint64_t items;  /* likewise */
-    int64_t read_ns; /* steady clock */
+    struct table *table; /* on the heap, as what follows */
+    char *denied;        /* why it may not be described: then TABLE has a name and nothing else */
+    uint64_t bytes;      /* of its items, as last counted some hours ago; 0: not known */
+    uint64_t items;      /* likewise */
+    int64_t read_ns;     /* steady clock */
+    bool ttl_denied;     /* the service does not say whether items expire */
 };
+void known_table_release(struct known_table *);
 
 struct known_tables {
     struct known_table *tables; /* by name */

@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backend/dynamodb/answer.h"
 #include "backend/dynamodb/service.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 
-int service_call(struct service *service, const char *operation, const struct buf *body,
-                 struct outcome *ret_outcome, struct err *err)
+static int send_call(struct service *service, const char *operation, const struct buf *body,
+                     const atomic_bool *cancelled, struct outcome *ret_outcome, struct err *err)
 {
-    const struct call call = {.operation = operation, .body = buf_span(body)};
+    const struct call call = {
+        .operation = operation, .body = buf_span(body), .cancelled = cancelled};
 
     outcome_init(ret_outcome);
     if (buf_error(body))
@@ -19,12 +22,18 @@ int service_call(struct service *service, const char *operation, const struct bu
     return client_call(service->client, &call, ret_outcome, err);
 }
 
+int service_call(struct service *service, const char *operation, const struct buf *body,
+                 struct outcome *ret_outcome, struct err *err)
+{
+    return send_call(service, operation, body, cancel_flag(), ret_outcome, err);
+}
+
 int service_tell(struct service *service, const char *operation, const struct buf *body,
                  struct err *err)
 {
     cleanup(outcome_release) struct outcome outcome;
 
-    return service_call(service, operation, body, &outcome, err);
+    return send_call(service, operation, body, NULL, &outcome, err);
 }
 
 static void service_close(struct backend *backend)
@@ -55,6 +64,7 @@ static const struct backend_ops service_ops = {
     .close = service_close,
     .tables = service_tables,
     .describe = service_describe,
+    .forbidden = service_forbidden,
     .create_table = service_create_table,
     .drop_table = service_drop_table,
     .alter_table = service_alter_table,
@@ -74,11 +84,12 @@ static const struct backend_ops service_ops = {
     .measure = service_measure,
 };
 
-/* Of those that were chosen one must be there: else the names, the region or the account are wrong.
- */
+/* Of those that were chosen one must be there, and to be had: else the names, the region or the
+ * account are wrong. */
 static int try_chosen(struct service *service, struct err *err)
 {
     cleanup(buf_release) struct buf names;
+    struct err denied = {""};
     size_t found = 0;
 
     buf_init(&names, 1u << 20);
@@ -87,27 +98,37 @@ static int try_chosen(struct service *service, struct err *err)
         struct table *table;
         struct err own = {""};
         int r = service_describe(&service->backend, span_text(names.data + at), &table, &own);
-        if (r < 0 && r != -ENOENT)
+        if (r < 0 && r != -ENOENT && !service_is_forbidden(service, span_text(names.data + at)))
             return err_set(err, -r, "%s", err_text(&own, r));
-        if (r < 0)
+        if (r == -EACCES)
+            err_set(&denied, EACCES, "%s", own.text);
+        else if (r < 0)
             log_warning("tables", "there is no table %s", names.data + at);
         else
             table_free(table);
         found += r == 0;
     }
+    if (!found && denied.text[0])
+        return err_set(err, EACCES, "%s", denied.text);
     return found ? 0 : err_set(err, ENOENT, "there is no table %s", service->only_tables);
 }
 
-/* Whether address and credentials are right. */
+/* Whether address and credentials are right. Who may not list tables may use those he can name. */
 static int try_service(struct service *service, struct err *err)
 {
     cleanup(buf_release) struct buf body = {0};
+    cleanup(outcome_release) struct outcome outcome;
+    struct err own = {""};
 
+    outcome_init(&outcome);
     if (service->only_tables)
         return try_chosen(service, err);
     buf_init(&body, 256);
     buf_add_text(&body, "{\"Limit\":1}");
-    return service_tell(service, "ListTables", &body, err);
+    int r = service_call(service, "ListTables", &body, &outcome, &own);
+    if (r == 0 || answer_denies(outcome.type))
+        return 0;
+    return err_set(err, -r, "%s", err_text(&own, r));
 }
 
 int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_backend,

@@ -39,12 +39,22 @@ static inline struct service *service_of(struct backend *backend)
     return (struct service *)backend;
 }
 
-/* One call; NAME is for messages ("table users"). Release the outcome, also on failure. */
+/* One call that only reads: given up with -EINTR when the thread's flag says so (base/cancel.h).
+ * Release the outcome, also on failure. */
 int service_call(struct service *service, const char *operation, const struct buf *body,
                  struct outcome *ret_outcome, struct err *err);
-/* The same without an answer that matters. */
+/* One that changes something: not given up. */
 int service_tell(struct service *service, const char *operation, const struct buf *body,
                  struct err *err);
+
+/* --- descriptions (tables.c) --- */
+
+#define TABLE_FRESH_MS 1000 /* of one that is asked for by name, and of the list of names */
+bool service_is_recent(int64_t read_ns, int64_t ms);
+/* Whether NAME was asked for in the last so many milliseconds, and is there or forbidden. */
+bool service_is_fresh(struct service *, struct span name, int64_t ms);
+/* One table becomes known anew, also as one that may not be described; -ENOENT: it is gone. */
+int service_refresh(struct service *, struct span name, struct err *);
 
 /* --- capacity (spend.c, estimate.c) --- */
 
@@ -52,7 +62,9 @@ int service_tell(struct service *service, const char *operation, const struct bu
  * A call that consumes capacity: held to the budgets, which it may wait for (-ETIMEDOUT), then
  * counted. BODY is an open object, without what asks for the capacity; it is left open. What
  * DEMANDS (of each table once) expect becomes what it was. Given up with -EINTR soon after
- * CANCELLED (may be NULL) has become true. Release the outcome, also on failure.
+ * CANCELLED has become true; NULL: a write, which is given up by the thread's flag as long as it
+ * waits. Once it is sent, nothing that the thread does is called off (cancel_set). Where an answer
+ * shows that a description is out of date, that is forgotten. Release the outcome, also on failure.
  */
 int service_spend(struct service *service, const char *operation, struct demand *demands,
                   size_t count, struct buf *body, const atomic_bool *cancelled,
@@ -112,6 +124,9 @@ int service_create_table(struct backend *, const struct table *, struct err *);
 int service_drop_table(struct backend *, const struct table *, bool force, struct err *);
 int service_alter_table(struct backend *, const struct table *, struct err *);
 int service_describe(struct backend *, struct span name, struct table **ret_table, struct err *);
+int service_forbidden(struct backend *, forbidden_fn each, void *context);
+/* Whether the service refused to describe that table when it was last asked. */
+bool service_is_forbidden(struct service *, struct span name);
 /* What the service last counted, some hours ago; 0: it does not say. */
 uint64_t service_table_bytes(struct service *, const struct table *);
 double service_item_bytes(struct service *, const struct table *); /* on average */

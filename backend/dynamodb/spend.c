@@ -17,6 +17,7 @@
 #include "backend/dynamodb/consumed.h"
 #include "backend/dynamodb/service.h"
 #include "backend/dynamodb/units.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
@@ -65,6 +66,31 @@ static int send_asking(struct service *service, const struct call *call, struct 
     return r < 0 ? err_set(err, -r, "%s", err_text(&own, r)) : 0;
 }
 
+/* Whether the table has other keys than its description says: it was dropped, and made anew. The
+ * words are those of DynamoDB and of the services that are like it. */
+static bool is_outdated(int code, const struct outcome *outcome)
+{
+    static const char *const words[] = {"does not match the schema", "key schema element",
+                                        "The provided starting key is"};
+    struct span said = buf_span(&outcome->body);
+
+    if (code == -ENOENT)
+        return true;
+    for (size_t i = 0; code == -EINVAL && i < sizeof words / sizeof words[0]; i++)
+        if (said.len && memmem(said.data, said.len, words[i], strlen(words[i])))
+            return true;
+    return false;
+}
+
+/* Whoever asks for them next asks the service. */
+static void forget_tables(struct service *service, const struct demand *demands, size_t count)
+{
+    scoped_lock(&service->lock);
+    for (size_t i = 0; i < count; i++)
+        known_tables_remove(&service->known, span_text(demands[i].table));
+    service->known.listed_ns = 0; /* what is known are not all */
+}
+
 /* What a request consumed as far as is known. */
 static struct spent spent_on(const struct demand *demand, bool only, int code,
                              const struct outcome *outcome)
@@ -90,6 +116,18 @@ static void settle(struct service *service, const char *operation, struct demand
         demands[i].units = spent[i].units[demands[i].kind];
 }
 
+/* Waits for the budgets. A write that was not sent yet may be given up. */
+static int enter(struct service *service, const struct spending *spending, int64_t deadline_ns,
+                 struct err *err)
+{
+    const atomic_bool *cancelled = spending->cancelled ? spending->cancelled : cancel_flag();
+
+    if (cancelled && atomic_load(cancelled))
+        return err_set(err, EINTR, "%s: interrupted", spending->operation);
+    return capacity_enter(service->capacity, spending->operation, spending->demands,
+                          spending->count, deadline_ns, cancelled, err);
+}
+
 int service_spend_for(struct service *service, const struct spending *spending,
                       struct outcome *ret_outcome, struct err *err)
 {
@@ -101,16 +139,18 @@ int service_spend_for(struct service *service, const struct spending *spending,
     outcome_init(ret_outcome);
     if (!spent)
         return err_set(err, ENOMEM, "no memory");
-    int r =
-        capacity_enter(service->capacity, operation, spending->demands, count,
-                       begun_ns + client_deadline_ns(service->client), spending->cancelled, err);
+    int r = enter(service, spending, begun_ns + client_deadline_ns(service->client), err);
     if (r < 0)
         return r;
+    if (spending->demands[0].kind == CAPACITY_WRITE) /* with all that is looked at behind it */
+        cancel_set(NULL);
     int64_t now_ns = clock_steady_ns();
     const struct call call = {.operation = operation,
                               .cancelled = spending->cancelled,
                               .begun_ns = begun_ns < now_ns ? begun_ns : now_ns};
     r = send_asking(service, &call, spending->body, ret_outcome, err);
+    if (is_outdated(r, ret_outcome))
+        forget_tables(service, spending->demands, count);
     settle(service, operation, spending->demands, count, spent, r, ret_outcome);
     return r;
 }

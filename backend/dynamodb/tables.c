@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service's tables. DescribeTable and DescribeTimeToLive make a description, ListTables says
- * which there are. All that is kept for a while (known_tables), since one command or mount asks
- * several times in a row, and an account may have many.
+ * A service's table: DescribeTable and DescribeTimeToLive make a description. It is kept for a
+ * while (known_tables), since one command or mount asks several times in a row.
  *
  * What the service does not keep (tag keys, rendering) has the defaults of a table that was there
  * before: plain keys, keys shown; mount.conf says otherwise.
@@ -12,16 +11,16 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "backend/dynamodb/answer.h"
 #include "backend/dynamodb/service.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/text.h"
 
 #define TABLE_NAME_MIN 3
 #define TABLE_NAME_MAX 255
-#define TABLE_FRESH_MS 1000   /* of a description that is asked for by name, and of the list */
-#define LISTED_FRESH_MS 60000 /* of one that is among all: whoever uses a table asks for it */
 
 /* --- Those that are chosen --- */
 
@@ -204,10 +203,11 @@ static int call_about(struct service *service, const char *operation, const stru
 }
 
 /* Services without time to live have no such attribute. */
-static int read_ttl(struct service *service, struct table *table, struct err *err)
+static int read_ttl(struct service *service, struct known_table *known, struct err *err)
 {
     cleanup(outcome_release) struct outcome outcome;
     cleanup(buf_release) struct buf name;
+    struct table *table = known->table;
     struct span description;
     struct err own = {""};
     int r = call_about(service, "DescribeTimeToLive", table, &outcome, &own);
@@ -215,6 +215,10 @@ static int read_ttl(struct service *service, struct table *table, struct err *er
     buf_init(&name, 65536);
     if (r == -EOPNOTSUPP)
         return 0;
+    if (r < 0 && answer_denies(outcome.type)) {
+        known->ttl_denied = true;
+        return 0;
+    }
     if (r < 0)
         return err_set(err, -r, "%s", err_text(&own, r));
     if (!reply_member(span_of(outcome.body.data, outcome.body.len), "TimeToLiveDescription",
@@ -233,54 +237,84 @@ static int describe(struct service *service, struct span name, struct known_tabl
     cleanup(outcome_release) struct outcome outcome;
     struct known_table known = {.table = table_new(name), .read_ns = clock_steady_ns()};
 
+    struct err own = {""};
+
     outcome_init(&outcome);
     if (!known.table)
         return -ENOMEM;
-    int r = call_about(service, "DescribeTable", known.table, &outcome, err);
-    if (r == 0)
-        r = read_description(buf_span(&outcome.body), &known, err);
-    if (r == 0)
-        r = read_ttl(service, known.table, err);
+    int r = call_about(service, "DescribeTable", known.table, &outcome, &own);
+    if (r < 0 && answer_denies(outcome.type)) {
+        known.denied = strdup(err_text(&own, r));
+        r = known.denied ? 0 : -ENOMEM;
+    } else if (r == 0) {
+        r = read_description(buf_span(&outcome.body), &known, &own);
+        if (r == 0)
+            r = read_ttl(service, &known, &own);
+    }
     if (r < 0) {
-        table_free(known.table);
+        known_table_release(&known);
+        err_set(err, -r, "%s", err_text(&own, r));
         return r;
     }
     *ret_known = known;
     return 0;
 }
 
-static bool is_recent(int64_t read_ns, int64_t ms)
+bool service_is_recent(int64_t read_ns, int64_t ms)
 {
     return read_ns && clock_steady_ns() - read_ns < ms * (NS_PER_S / 1000);
 }
 
-static bool is_fresh(struct service *service, struct span name, int64_t ms)
+bool service_is_fresh(struct service *service, struct span name, int64_t ms)
 {
     scoped_lock(&service->lock);
     const struct known_table *known = known_tables_find(&service->known, name);
-    return known && is_recent(known->read_ns, ms);
+    return known && service_is_recent(known->read_ns, ms);
 }
 
-static int copy_known(struct service *service, struct span name, struct table **ret_table)
+static int copy_known(struct service *service, struct span name, struct table **ret_table,
+                      struct err *err)
 {
     scoped_lock(&service->lock);
     const struct known_table *known = known_tables_find(&service->known, name);
     if (!known) /* dropped meanwhile */
         return -ENOENT;
+    if (known->denied)
+        return err_set(err, EACCES, "%s", known->denied);
     *ret_table = table_copy(known->table);
     return *ret_table ? 0 : -ENOMEM;
 }
 
-/* One table, known anew or not there any more. */
-static int refresh(struct service *service, struct span name, struct err *err)
+/* RET_NEWS: that its time to live is not to be known is. */
+static int put_known(struct service *service, struct known_table *known, bool *ret_news)
 {
-    struct known_table known;
-    int r = describe(service, name, &known, err);
     scoped_lock(&service->lock);
+    const struct known_table *before =
+        known_tables_find(&service->known, span_text(known->table->name));
 
-    if (r == -ENOENT)
+    *ret_news = known->ttl_denied && !(before && before->ttl_denied);
+    return known_tables_put(&service->known, known);
+}
+
+int service_refresh(struct service *service, struct span name, struct err *err)
+{
+    struct known_table known = {0};
+    bool news;
+    int r = describe(service, name, &known, err);
+
+    if (r == -ENOENT) {
+        scoped_lock(&service->lock);
         known_tables_remove(&service->known, name);
-    return r < 0 ? r : known_tables_put(&service->known, &known);
+        return r;
+    }
+    if (r == 0)
+        r = put_known(service, &known, &news);
+    if (r == 0 && news)
+        log_warning("tables",
+                    "table %.*s: the service denies DescribeTimeToLive: expired items are not "
+                    "hidden, and no file has a time to live",
+                    (int)name.len, name.data);
+    return r;
 }
 
 int service_describe(struct backend *backend, struct span name, struct table **ret_table,
@@ -291,9 +325,16 @@ int service_describe(struct backend *backend, struct span name, struct table **r
 
     if (!service_can_name(name) || !service_shows(service, name))
         return err_set(err, ENOENT, "there is no table %.*s", (int)name.len, name.data);
-    if (!is_fresh(service, name, TABLE_FRESH_MS))
-        r = refresh(service, name, err);
-    return r < 0 ? r : copy_known(service, name, ret_table);
+    if (!service_is_fresh(service, name, TABLE_FRESH_MS))
+        r = service_refresh(service, name, err);
+    return r < 0 ? r : copy_known(service, name, ret_table, err);
+}
+
+bool service_is_forbidden(struct service *service, struct span name)
+{
+    scoped_lock(&service->lock);
+    const struct known_table *known = known_tables_find(&service->known, name);
+    return known && known->denied;
 }
 
 uint64_t service_table_bytes(struct service *service, const struct table *table)
@@ -309,125 +350,4 @@ double service_item_bytes(struct service *service, const struct table *table)
     const struct known_table *known = known_tables_find(&service->known, span_text(table->name));
     bool counted = known && known->table->id == table->id && known->items > 0;
     return counted ? (double)known->bytes / (double)known->items : 0;
-}
-
-/* --- All of them --- */
-
-static int add_listed(void *context, struct span raw)
-{
-    struct buf *names = context;
-
-    if (raw.len >= 2)
-        json_unescape(span_of(raw.data + 1, raw.len - 2), names);
-    buf_add_char(names, '\0');
-    return buf_error(names);
-}
-
-static int list_names(struct service *service, struct buf *names, struct err *err)
-{
-    cleanup(buf_release) struct buf last;
-    int r = 0;
-
-    buf_init(&last, 65536);
-    do {
-        cleanup(buf_release) struct buf body;
-        cleanup(outcome_release) struct outcome outcome;
-        struct span listed;
-        buf_init(&body, 65536);
-        buf_add_char(&body, '{');
-        if (last.len)
-            request_text(&body, "ExclusiveStartTableName", buf_span(&last));
-        buf_add_char(&body, '}');
-        r = service_call(service, "ListTables", &body, &outcome, err);
-        if (r < 0)
-            return r;
-        if (reply_member(buf_span(&outcome.body), "TableNames", &listed))
-            r = reply_each(listed, add_listed, names);
-        buf_clear(&last);
-        if (!reply_text(buf_span(&outcome.body), "LastEvaluatedTableName", &last))
-            break;
-    } while (r == 0);
-    return r;
-}
-
-static int read_names(struct service *service, struct buf *names, struct err *err)
-{
-    if (!service->only_tables)
-        return list_names(service, names, err);
-    service_chosen(service, names);
-    return 0;
-}
-
-static int read_tables(struct service *service, struct err *err)
-{
-    cleanup(buf_release) struct buf names;
-    /* Where the list is given, only the descriptions tell whether a table is still there. */
-    int64_t fresh_ms = service->only_tables ? TABLE_FRESH_MS : LISTED_FRESH_MS;
-
-    buf_init(&names, 64u << 20);
-    int64_t now_ns = clock_steady_ns();
-    int r = read_names(service, &names, err);
-    for (size_t at = 0; r == 0 && at < names.len; at += strlen(names.data + at) + 1) {
-        struct span name = span_text(names.data + at);
-        if (is_fresh(service, name, fresh_ms))
-            continue;
-        r = refresh(service, name, err);
-        if (r == -ENOENT) { /* dropped just now, or chosen and not made yet */
-            err_clear(err);
-            r = 0;
-        }
-    }
-    if (r < 0)
-        return r;
-    scoped_lock(&service->lock);
-    known_tables_keep(&service->known, &names);
-    service->known.listed_ns = now_ns;
-    return 0;
-}
-
-static void tables_free(struct table **tables, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        table_free(tables[i]);
-    free(tables);
-}
-
-/* Copies, so that nobody else's reading takes them away meanwhile. */
-static int copy_all(struct service *service, struct table ***ret_tables, size_t *ret_count)
-{
-    scoped_lock(&service->lock);
-    const struct known_tables *known = &service->known;
-    struct table **tables = calloc(known->count + 1, sizeof(struct table *));
-
-    for (size_t i = 0; tables && i < known->count; i++)
-        if (!(tables[i] = table_copy(known->tables[i].table))) {
-            tables_free(tables, i);
-            return -ENOMEM;
-        }
-    *ret_tables = tables;
-    *ret_count = known->count;
-    return tables ? 0 : -ENOMEM;
-}
-
-static bool is_listed(struct service *service)
-{
-    scoped_lock(&service->lock);
-    return is_recent(service->known.listed_ns, TABLE_FRESH_MS);
-}
-
-int service_tables(struct backend *backend, table_fn each, void *context, struct err *err)
-{
-    struct service *service = service_of(backend);
-    struct table **tables;
-    size_t count;
-    int r = is_listed(service) ? 0 : read_tables(service, err);
-
-    if (r == 0)
-        r = copy_all(service, &tables, &count);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; r == 0 && i < count; i++)
-        r = each(context, tables[i]);
-    tables_free(tables, count);
-    return r;
 }

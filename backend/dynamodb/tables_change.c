@@ -256,34 +256,48 @@ static int alter_stream(struct service *service, const struct table *table, stru
     return r ? r : settle(service, table, false, err);
 }
 
-static int find_named(void *context, const struct table *table)
+/* The table that has TABLE's id, asked for anew: what it is now must be known for certain. */
+static int describe_now(struct service *service, const struct table *table, struct table **ret_now,
+                        struct err *err)
 {
-    struct table **wanted = context;
+    struct table *now;
 
-    if ((*wanted)->id != table->id)
-        return 0;
-    *wanted = table_copy(table);
-    return 1;
+    forget(service, table);
+    int r = service_describe(&service->backend, span_text(table->name), &now, err);
+    if (r < 0)
+        return r;
+    if (now->id != table->id) {
+        table_free(now);
+        err_set(err, ENOENT, "table %s is gone", table->name);
+        return -ENOENT;
+    }
+    *ret_now = now;
+    return 0;
+}
+
+/* Whether TABLE, which has its id, is known by another name. */
+static bool is_renamed(struct service *service, const struct table *table)
+{
+    scoped_lock(&service->lock);
+    for (size_t i = 0; i < service->known.count; i++) {
+        const struct table *known = service->known.tables[i].table;
+        if (known->id == table->id)
+            return !text_equal(known->name, table->name);
+    }
+    return false;
 }
 
 int service_alter_table(struct backend *backend, const struct table *table, struct err *err)
 {
     struct service *service = service_of(backend);
-    struct table probe = {.id = table->id}, *now = &probe;
+    struct table *now = NULL;
 
-    forget(service, table); /* what it is now must be known for certain */
-    int r = service_tables(backend, find_named, &now, err);
-
+    if (is_renamed(service, table))
+        return err_set(err, EPERM, "the service cannot rename a table to %s", table->name);
+    int r = describe_now(service, table, &now, err);
     if (r < 0)
         return r;
-    if (now == &probe)
-        return err_set(err, ENOENT, "table %s is gone", table->name);
-    if (!now)
-        return -ENOMEM;
-    r = 0;
-    if (!text_equal(now->name, table->name))
-        r = err_set(err, EPERM, "table %s: the service cannot rename tables", now->name);
-    if (r == 0 && now->stream != table->stream)
+    if (now->stream != table->stream)
         r = alter_stream(service, table, err);
     if (r == 0 && !text_equal(now->ttl_attribute, table->ttl_attribute)) {
         if (now->ttl_attribute)

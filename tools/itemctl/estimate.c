@@ -424,6 +424,8 @@ static int estimate_all(struct ctl *ctl, struct buf *document)
 
     buf_init(&names, DOCUMENT_MAX);
     int r = source_tables(ctl->source, add_name, &names, &ctl->err);
+    if (r == 0)
+        ctl_tell_forbidden(ctl);
     buf_add_text(document, "{\"Tables\": [");
     for (size_t at = 0; r == 0 && at < names.len; at += strlen(names.data + at) + 1) {
         cleanup(subject_release) struct subject subject = {0};

@@ -66,6 +66,9 @@ int ctl_usage(struct ctl *ctl, const char *format, ...) __attribute__((format(pr
 int ctl_fail(struct ctl *ctl, enum exit_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Says on stderr which tables a walk over all of them (source_tables) has left out, and why. */
+void ctl_tell_forbidden(const struct ctl *ctl);
+
 /* An opened table: what nearly every command begins with. */
 struct subject {
     struct backend *backend;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "tools/itemctl/arguments.h"
 #include "tools/itemctl/itemctl.h"
 #include "tools/itemctl/output.h"
@@ -58,6 +59,19 @@ int ctl_fail(struct ctl *ctl, enum exit_status status, const char *format, ...)
     set_sentence(ctl, format, values);
     va_end(values);
     return (int)status;
+}
+
+static int tell_forbidden(void *context, const char *table, const char *why)
+{
+    (void)context;
+    (void)table; /* named in WHY */
+    fprintf(stderr, "itemctl: left out: %s\n", why);
+    return 0;
+}
+
+void ctl_tell_forbidden(const struct ctl *ctl)
+{
+    source_forbidden(ctl->source, tell_forbidden, NULL);
 }
 
 int subject_open(struct ctl *ctl, struct subject *ret_subject)
@@ -196,6 +210,7 @@ int main(int argc, char **argv)
 {
     struct arguments arguments;
     struct ctl ctl = {.arguments = &arguments};
+    log_open("itemctl", stderr, LOG_LEVEL_WARNING);
     int r = arguments_parse(argc, argv, commands, &arguments, &ctl.err);
 
     ctl.command = arguments.command;

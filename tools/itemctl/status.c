@@ -233,6 +233,8 @@ static int run_status(struct ctl *ctl)
     buf_add_text(&document, ", \"Backends\": [");
     for (size_t i = 0; r == 0 && i < ctl->source->count; i++)
         r = add_backend(ctl, i, &document);
+    if (r == 0)
+        ctl_tell_forbidden(ctl);
     buf_add_text(&document, "]}\n");
     if (r == 0)
         r = buf_error(&document);

@@ -56,6 +56,8 @@ static int run_tables(struct ctl *ctl)
     grid_init(&listing.grid, heads, 7);
     buf_add_text(&listing.document, "{\"TableNames\": [");
     r = source_tables(ctl->source, list_table, &listing, &ctl->err);
+    if (r == 0)
+        ctl_tell_forbidden(ctl);
     buf_add_text(&listing.document, "]}\n");
     if (r == 0)
         r = buf_error(&listing.document);
