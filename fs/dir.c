@@ -23,7 +23,8 @@ static struct span entry_name(const struct listing *listing, size_t index)
     return span_of(listing->names.data + starts[index], end - starts[index] - 1);
 }
 
-#define FRESH_MOST 1024 /* inodes that are handed over at a time */
+#define UNKNOWN_NUMBER 0xffffffff /* of an inode; none would hide the entry */
+#define FRESH_MOST 1024           /* inodes that are handed over at a time */
 #define LISTING_BUFS 9
 static void listing_bufs(struct listing *listing, struct buf *ret_bufs[LISTING_BUFS])
 {
@@ -302,6 +303,24 @@ static enum run emit_run(struct listing *listing, fuse_req_t req, size_t *index,
     return RUN_ON;
 }
 
+/* An entry that cannot be looked at now: who asks for it is told why. */
+static bool emit_name(struct listing *listing, fuse_req_t req, size_t index, size_t size, bool plus,
+                      struct buf *out)
+{
+    const char *name = entry_name(listing, index).data;
+    const struct fuse_entry_param entry = {.attr.st_ino = UNKNOWN_NUMBER};
+    char *at = out->data + out->len;
+    size_t room = size - out->len;
+    off_t next = (off_t)index + 1;
+    size_t used = plus ? fuse_add_direntry_plus(req, at, room, name, &entry, next)
+                       : fuse_add_direntry(req, at, room, name, &entry.attr, next);
+    if (used > room)
+        return false;
+    out->len += used;
+    listing->given = index + 1;
+    return true;
+}
+
 /* One entry that has to be looked at by itself: dots, those of earlier pages, what has moved. */
 static bool emit_one(struct listing *listing, fuse_req_t req, size_t index, size_t size, bool plus,
                      struct buf *out)
@@ -309,13 +328,13 @@ static bool emit_one(struct listing *listing, fuse_req_t req, size_t index, size
     struct mount *mount = listing->mount;
     struct inode *dir = listing->dir;
     struct inode *inode = index == 1 && dir->parent ? dir->parent : dir;
-    bool found =
-        index >= 2 && resolve(mount, dir, entry_name(listing, index), &inode, NULL, NULL) == 0;
-    if (index >= 2 && !found)
-        return true; /* gone since */
+    bool dot = index < 2;
+    int code = dot ? 0 : resolve(mount, dir, entry_name(listing, index), &inode, NULL, NULL);
+    if (code < 0)
+        return code == -ENOENT || emit_name(listing, req, index, size, plus, out);
     scoped_lock(&mount->cache->lock);
     bool fits = emit_once_locked(listing, req, index, inode, size, plus, out);
-    if (found)
+    if (!dot)
         inode_unref(mount->cache, inode);
     return fits;
 }

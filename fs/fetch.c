@@ -139,28 +139,40 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Tables by name: few enough to take them all. */
+static int collect_forbidden(void *context, const char *table, const char *why)
+{
+    (void)why;
+    struct buf *names = context;
+    buf_add(names, table, strlen(table) + 1);
+    return buf_error(names);
+}
+
+/* Tables by name: few enough to take them all. Those that are forbidden have a name too: without
+ * it, a copy would take them for removed. */
 static int fetch_tables(struct listing *listing, struct err *err)
 {
     struct mount *mount = listing->mount;
-    int read = volumes_current(mount, span_of(NULL, 0)) ? 0 : volumes_load(mount, true, err);
-    if (read < 0)
-        return read;
+    cleanup(buf_release) struct buf all;
+    buf_init(&all, SIZE_MAX / 2);
+    int code = volumes_current(mount, span_of(NULL, 0)) ? 0 : volumes_load(mount, true, err);
+    if (code == 0)
+        code = source_forbidden(mount->source, collect_forbidden, &all);
+    if (code < 0)
+        return code;
     scoped_lock(&mount->cache->lock);
-    size_t count = 0;
-    for (struct volume *volume = mount->volumes; volume; volume = volume->next)
-        count += !volume->dropped;
-    cleanup_free const char **names = calloc(count + 1, sizeof *names);
-    if (!names)
-        return -ENOMEM;
-    size_t at = 0;
     for (struct volume *volume = mount->volumes; volume; volume = volume->next)
         if (!volume->dropped)
-            names[at++] = volume_table(volume)->name;
+            buf_add(&all, volume_table(volume)->name, strlen(volume_table(volume)->name) + 1);
+    cleanup_free const char **names = calloc(all.len / 2 + 1, sizeof *names);
+    if (!names || buf_error(&all))
+        return -ENOMEM;
+    size_t count = 0;
+    for (size_t at = 0; at < all.len; at += strlen(all.data + at) + 1)
+        names[count++] = all.data + at;
     qsort(names, count, sizeof *names, compare_names);
-    int code = 0;
     for (size_t i = 0; i < count && code == 0; i++)
-        code = fetch_control(listing, names[i], true);
+        if (i == 0 || strcmp(names[i], names[i - 1]) != 0)
+            code = fetch_control(listing, names[i], true);
     return code;
 }
 

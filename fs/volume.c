@@ -173,7 +173,7 @@ static int tell_forbidden(void *context, const char *table, const char *why)
 {
     (void)context;
     (void)table; /* named in WHY */
-    log_warning("tables", "left out: %s", why);
+    log_warning("tables", "forbidden: %s", why);
     return 0;
 }
 

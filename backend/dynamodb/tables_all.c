@@ -4,9 +4,8 @@
  * while (known_tables), since an account may have many.
  *
  * Policies often allow one table and not the next. One that may not be described is known as such
- * for as long: it is left out where all are listed, with a word about it (service_forbidden), since
- * an entry that nobody can look at would make every find and grep -r of the others fail; who names
- * it is refused. Credentials that are wrong are no such thing: they fail the listing.
+ * for as long: it is no failure of all, and told of by itself (service_forbidden); who names it is
+ * refused. Credentials that are wrong are no such thing: they fail the listing.
  */
 #include <errno.h>
 #include <stdlib.h>
