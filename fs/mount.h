@@ -161,7 +161,8 @@ struct mount {
     pthread_cond_t timer_wake; /* steady clock */
     bool stopping;
     pthread_t follower, keeper;
-    pid_t reaper; /* process; 0: none */
+    pid_t reaper;   /* process; 0: none */
+    int connection; /* its number in the kernel; -1: not known */
     bool follower_started, keeper_started;
     uint64_t *log_positions; /* of each backend, when the mount began */
 

@@ -20,7 +20,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The minor device number of the mount on PATH, which names its connection; -1 when not found. */
+/* mountinfo writes blanks, newlines and backslashes of a path as \\ooo. */
+static void unescape_path(char *path)
+{
+    char *to = path;
+    for (const char *at = path; *at; to++) {
+        unsigned byte;
+        if (*at == '\\' && sscanf(at + 1, "%3o", &byte) == 1) {
+            *to = (char)byte;
+            at += 4;
+        } else {
+            *to = *at++;
+        }
+    }
+    *to = '\0';
+}
+
+/* The minor device number of the uppermost mount on PATH, which names its connection; -1 when there
+ * is none. */
 static int connection_of(const char *path)
 {
     int found = -1;
@@ -30,8 +47,10 @@ static int connection_of(const char *path)
     while (mounts && getline(&line, &size, mounts) > 0) {
         int minor;
         char point[4096];
-        if (sscanf(line, "%*s %*s %*d:%d %*s %4095s", &minor, point) == 2 &&
-            strcmp(point, path) == 0)
+        if (sscanf(line, "%*s %*s %*d:%d %*s %4095s", &minor, point) != 2)
+            continue;
+        unescape_path(point);
+        if (strcmp(point, path) == 0)
             found = minor;
     }
     free(line);
@@ -89,11 +108,17 @@ __attribute__((noreturn)) static void reap(int connection, pid_t daemon)
 
 void reaper_start(struct mount *mount)
 {
-    int connection = connection_of(mount->mountpoint);
     pid_t daemon = getpid();
+    mount->connection = connection_of(mount->mountpoint);
     mount->reaper = fork();
     if (mount->reaper == 0)
-        reap(connection, daemon);
+        reap(mount->connection, daemon);
+}
+
+bool mount_is_covered(struct mount *mount)
+{
+    int now = mount->connection >= 0 ? connection_of(mount->mountpoint) : -1;
+    return now >= 0 && now != mount->connection;
 }
 
 void reaper_abort(struct mount *mount)

@@ -290,7 +290,9 @@ void session_stop(struct mount *mount)
         finish_work(mount);
     if (mount->session) {
         filler_stop(mount);
-        notifier_stop(mount); /* before the descriptor it writes to is closed */
+        notifier_stop(mount);        /* before the descriptor it writes to is closed */
+        if (mount_is_covered(mount)) /* then nothing is unmounted: that would go by the path */
+            reaper_abort(mount);
         fuse_session_unmount(mount->session);
         reaper_stop(mount);
         release_signals(mount->session);

@@ -27,6 +27,9 @@ void session_stop(struct mount *mount);
  * thread is started. (reaper.c) */
 void reaper_start(struct mount *mount);
 void reaper_stop(struct mount *mount);
+/* Whether the mount point is another mount's by now: ours was detached from it, and may live on
+ * where somebody works in it. */
+bool mount_is_covered(struct mount *mount);
 /* Has it abort the connection now. */
 void reaper_abort(struct mount *mount);
 

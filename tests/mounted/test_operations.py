@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import unittest
 
-from harness import DEAD, ITEMCTL, ITEMFS, PlaceTest, is_mounted, wait_for
+from harness import DEAD, ITEMCTL, ITEMFS, Mount, PlaceTest, is_mounted, wait_for
 from store import Store
 
 
@@ -368,6 +368,29 @@ class Starting(PlaceTest):
         self.addCleanup(subprocess.run, ["fusermount3", "-u", "-z", other])
         self.table()
         wait_for("the item on the other mount", lambda: os.path.exists(other + "/t/a.json"), 1)
+
+
+class Detached(PlaceTest):
+    """umount -l takes a mount from its place, where somebody works in it: it lives on."""
+
+    def test_its_end_leaves_the_next_mount_alone(self):
+        for name in ("plain", "with a blank"):
+            with self.subTest(name):
+                point = os.path.join(self.place, name)
+                os.mkdir(point)
+                first = Mount(point + ".first.db", point, log=point + ".1").start()
+                self.addCleanup(first.rescue)
+                os.mkdir(point + "/one")
+                inside = os.open(point + "/one", os.O_RDONLY)
+                self.run_tool(["fusermount3", "-u", "-z", point])
+                second = Mount(point + ".second.db", point, log=point + ".2").start()
+                self.addCleanup(second.rescue)
+                first.terminate()
+                self.assertErrno(errno.ENOTCONN, os.listdir, inside)
+                os.close(inside)
+                os.mkdir(point + "/two")
+                self.assertTrue(is_mounted(point))
+                second.unmount()
 
 
 class ReadOnly(PlaceTest):
