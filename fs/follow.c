@@ -310,8 +310,11 @@ int follow_start(struct mount *mount, struct err *err)
             code = backend_log_position(mount->source->backends[i], &mount->log_positions[i], err);
     if (code == 0)
         code = load_tables(mount, err); /* after the position: nothing falls between */
-    if (code < 0)
+    if (code < 0) {
+        free(mount->log_positions);
+        mount->log_positions = NULL;
         return code;
+    }
     mount->follower_started = pthread_create(&mount->follower, NULL, follower_main, mount) == 0;
     mount->keeper_started = pthread_create(&mount->keeper, NULL, keeper_main, mount) == 0;
     return mount->follower_started && mount->keeper_started
