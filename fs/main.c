@@ -223,12 +223,16 @@ static int serve(struct arguments *arguments, struct config *config, const char 
 /* Of the allocator: one for each worker would keep what it freed to itself, 20 MiB in a large
  * listing. Small blocks come from each thread's own cache in any case. */
 #define ARENAS 2
+/* Blocks that go back to the system when they are freed: pages of a listing, mostly. Left to itself
+ * the allocator keeps larger and larger ones. */
+#define LARGE_BYTES (256 << 10)
 
 int main(int argc, char **argv)
 {
     const struct rlimit no_core = {0, 0}; /* item bodies stay out of core files */
     setrlimit(RLIMIT_CORE, &no_core);
     mallopt(M_ARENA_MAX, ARENAS);
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     log_open("itemfs", stderr, LOG_LEVEL_INFO);
     struct arguments arguments = {.fuse = FUSE_ARGS_INIT(0, NULL)};
     struct err err = {0};
