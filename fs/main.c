@@ -226,6 +226,7 @@ static int serve(struct arguments *arguments, struct config *config, const char 
 /* Blocks that go back to the system when they are freed: pages of a listing, mostly. Left to itself
  * the allocator keeps larger and larger ones. */
 #define LARGE_BYTES (256 << 10)
+#define KEPT_BYTES (4 << 20) /* of small ones, free at the end of the heap */
 
 int main(int argc, char **argv)
 {
@@ -233,6 +234,7 @@ int main(int argc, char **argv)
     setrlimit(RLIMIT_CORE, &no_core);
     mallopt(M_ARENA_MAX, ARENAS);
     mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
     log_open("itemfs", stderr, LOG_LEVEL_INFO);
     struct arguments arguments = {.fuse = FUSE_ARGS_INIT(0, NULL)};
     struct err err = {0};
