@@ -19,8 +19,8 @@ static const char usage_text[] =
     "  SOURCE  FILE.db (an embedded store, made if absent) | dynamodb:REGION[/TABLE] | FILE.conf\n"
     "  -f      stay in the foreground, log to standard error\n"
     "  -o ...  ro allow_other quiet uid= gid= umask= cache_size= cache_ttl= max_item_size=\n"
-    "          rename_grace= state_dir= log_level=; endpoint= profile= region= ca_file= of a\n"
-    "          service; and FUSE's own options\n"
+    "          rename_grace= state_dir= log_level=; endpoint= profile= region= ca_file=\n"
+    "          read_units= write_units= of a service; and FUSE's own options\n"
     "  -V -h   version, help\n"
     "\n"
     "Unmount with: umount MOUNTPOINT, or fusermount3 -u MOUNTPOINT. Manual: itemfs(1).\n";

@@ -20,22 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* mountinfo writes blanks, newlines and backslashes of a path as \\ooo. */
-static void unescape_path(char *path)
-{
-    char *to = path;
-    for (const char *at = path; *at; to++) {
-        unsigned byte;
-        if (*at == '\\' && sscanf(at + 1, "%3o", &byte) == 1) {
-            *to = (char)byte;
-            at += 4;
-        } else {
-            *to = *at++;
-        }
-    }
-    *to = '\0';
-}
-
 /* The minor device number of the uppermost mount on PATH, which names its connection; -1 when there
  * is none. */
 static int connection_of(const char *path)
@@ -49,7 +33,7 @@ static int connection_of(const char *path)
         char point[4096];
         if (sscanf(line, "%*s %*s %*d:%d %*s %4095s", &minor, point) != 2)
             continue;
-        unescape_path(point);
+        unescape_octal(point);
         if (strcmp(point, path) == 0)
             found = minor;
     }

@@ -48,8 +48,7 @@ static char *absolute_path(const char *path)
     return joined;
 }
 
-/* /proc/self/mountinfo writes space, tab, newline and backslash as octal escapes. */
-static void unescape_octal(char *text)
+void unescape_octal(char *text)
 {
     char *to = text;
     for (const char *from = text; *from; to++) {
@@ -136,6 +135,7 @@ int mountpoint_check(const char *path, char **ret_path, struct err *err)
 static const int ending_signals[] = {SIGHUP, SIGINT, SIGTERM};
 #define ENDING_COUNT (sizeof ending_signals / sizeof ending_signals[0])
 static struct sigaction fuse_actions[ENDING_COUNT];
+static bool caught; /* signals are */
 
 static void on_end(int number)
 {
@@ -150,6 +150,7 @@ static int catch_signals(struct fuse_session *session)
 {
     if (fuse_set_signal_handlers(session) < 0)
         return -EIO;
+    caught = true;
     for (size_t i = 0; i < ENDING_COUNT; i++) {
         sigaction(ending_signals[i], NULL, &fuse_actions[i]);
         struct sigaction ours = fuse_actions[i];
@@ -163,6 +164,8 @@ static int catch_signals(struct fuse_session *session)
 
 static void release_signals(struct fuse_session *session)
 {
+    if (!caught)
+        return;
     for (size_t i = 0; i < ENDING_COUNT; i++)
         if (fuse_actions[i].sa_handler) /* libfuse takes away its own only */
             sigaction(ending_signals[i], &fuse_actions[i], NULL);
@@ -192,11 +195,15 @@ static struct mount *mount_new(struct config *config, const char *mountpoint)
     return mount;
 }
 
-static int session_mount(struct mount *mount, struct fuse_args *args, struct err *err)
+/* Before a store is made. */
+static int session_new(struct mount *mount, struct fuse_args *args, struct err *err)
 {
     mount->session = fuse_session_new(args, &itemfs_ops, sizeof itemfs_ops, mount);
-    if (!mount->session)
-        return err_set(err, EINVAL, "an option is known neither here nor to FUSE");
+    return mount->session ? 0 : err_set(err, EINVAL, "an option is known neither here nor to FUSE");
+}
+
+static int session_mount(struct mount *mount, struct err *err)
+{
     if (catch_signals(mount->session) < 0)
         return err_set(err, EIO, "cannot handle signals");
     if (fuse_session_mount(mount->session, mount->mountpoint) < 0)
@@ -215,9 +222,11 @@ int session_start(struct config *config, const char *mountpoint, struct fuse_arg
         config_free(config);
         return -ENOMEM;
     }
-    int code = source_open(config, !config->read_only, &mount->source, err);
+    int code = session_new(mount, args, err);
     if (code == 0)
-        code = session_mount(mount, args, err);
+        code = source_open(config, !config->read_only, &mount->source, err);
+    if (code == 0)
+        code = session_mount(mount, err);
     if (code == 0)
         reaper_start(mount);
     if (code == 0)

@@ -9,6 +9,8 @@
  * absolute path. -ENOENT, -ENOTDIR, -EBUSY (mounted already). */
 int mountpoint_check(const char *path, char **ret_path, struct err *err);
 
+/* In place: /proc/self/mountinfo writes space, tab, newline and backslash as octal escapes. */
+void unescape_octal(char *text);
 /* Opens the source, mounts, and starts the threads. ARGS are for libfuse. Takes CONFIG, also on
  * failure. */
 int session_start(struct config *config, const char *mountpoint, struct fuse_args *args,

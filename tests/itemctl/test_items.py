@@ -290,6 +290,13 @@ class TimeToLive(CtlTest):
         self.ttl("a", "none")
         self.assertEqual('{"TimeToLive": null}\n', self.ttl("a"))
 
+    def test_from_now_on(self):
+        self.put("t", typed(id={"S": "a"}))
+        before = int(time.time())
+        self.ttl("a", "+3600")
+        told = json.loads(self.ttl("a"))["TimeToLive"]
+        self.assertIn(told - 3600, range(before, int(time.time()) + 1))
+
     def test_value_that_is_no_object(self):
         self.put("t", typed(**{"id": {"S": "a"}, "$value": {"L": []}}))
         self.ttl("a", str(LATER))
@@ -301,8 +308,8 @@ class TimeToLive(CtlTest):
                          self.lines("get", "t", "-k", "a"))
 
     def test_expired_items_are_gone(self):
-        self.put("t", typed(id={"S": "a"}), typed(id={"S": "b"}, expires={"N": "5"}))
-        self.ttl("a", str(int(time.time()) - 5))
+        self.put("t", typed(id={"S": "b"}, expires={"N": "5"}),
+                 typed(id={"S": "a"}, expires={"N": str(int(time.time()) - 5)}))
         self.assertEqual([], self.lines("scan", "t"))
         self.error(ABSENT, "get", "t", "-k", "a")
         self.error(ABSENT, "ttl", "t", "-k", "a")
@@ -312,6 +319,13 @@ class TimeToLive(CtlTest):
         self.put("t", typed(id={"S": "a"}))
         for bad in ("0", "-5", "soon", "1.5", "", "1e30"):
             self.error(USAGE, "ttl", "t", "-k", "a", "--", bad)
+        self.assertEqual("3600 is a time in the past, at which the item is gone at once: from now "
+                         "on is +3600, and delete removes an item",
+                         self.error(USAGE, "ttl", "t", "-k", "a", "3600"))
+        for bad in ("+0", "+-5", "+x", "+", "+9223372036854775807"):
+            self.assertEqual(f'"{bad}" is no time: give seconds since 1970, +SECONDS, or none',
+                             self.error(USAGE, "ttl", "t", "-k", "a", bad))
+        self.assertEqual('{"TimeToLive": null}\n', self.ttl("a"))
         self.error(ABSENT, "ttl", "t", "-k", "b", str(LATER))
         self.out("create", "u", "--key", "id", "--ttl", "none")
         self.put("u", typed(id={"S": "a"}))

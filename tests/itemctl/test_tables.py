@@ -248,6 +248,8 @@ class Tables(CtlTest):
         shown = self.on_terminal("describe", "orders")
         self.assertIn("Partition key  c:S\n", shown)
         self.assertIn("Index          by on x:S, sorted by y:N\n", shown)
+        self.out("create", "long", "--key", "k" * 100)
+        self.assertIn(f"Partition key  {'k' * 100}:S\n", self.on_terminal("describe", "long"))
         self.assertIn("Table orders  0 items\n", self.on_terminal("status"))
         self.assertEqual(json.loads(self.out("tables")),
                          json.loads(self.on_terminal("tables", "--json")))

@@ -370,6 +370,15 @@ class Starting(PlaceTest):
         wait_for("the item on the other mount", lambda: os.path.exists(other + "/t/a.json"), 1)
 
 
+class Options(PlaceTest):
+    def test_an_unknown_option_makes_no_store(self):
+        point, store = os.path.join(self.place, "mnt"), os.path.join(self.place, "new.db")
+        os.mkdir(point)
+        done = self.run_tool([ITEMFS, store, point, "-o", "bogus=1"], 1)
+        self.assertIn("an option is known neither here nor to FUSE", done.stderr)
+        self.assertEqual({"home", "mnt"}, set(os.listdir(self.place)))
+
+
 class Detached(PlaceTest):
     """umount -l takes a mount from its place, where somebody works in it: it lives on."""
 

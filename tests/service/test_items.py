@@ -37,6 +37,19 @@ class Items(ServiceTest):
         self.itemctl("drop", self.table)
         self.itemctl("describe", self.table, status=3)
 
+    def test_tag_keys_are_the_configurations(self):
+        failed = self.itemctl("create", self.table, "--key", "id", "--keys", "tags", status=2)
+        self.assertIn('a service does not keep that keys are tags: say "keys = tags" in [table '
+                      f"{self.table}] of a mount.conf", failed.stderr)
+        config = os.path.join(self.place, f"{self.table}.conf")
+        with open(config, "w", encoding="utf-8") as out:
+            out.write("[backend b]\ntype = dynamodb\nregion = us-east-1\n"
+                      f"[table {self.table}]\nkeys = tags\n")
+        for words in (["create", self.table, "--key", "id", "--keys", "tags"],
+                      ["describe", self.table]):
+            done = self.run_tool([ITEMCTL, "-s", config, *words])
+        self.assertEqual("tags", json.loads(done.stdout)["Keys"])
+
     def test_provisioned_units(self):
         self.create("--key", "id", "--index", "by-n:n:N", "--read-units", "7", "--write-units", "3")
         made = self.boto.describe_table(TableName=self.table)["Table"]

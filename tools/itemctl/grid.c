@@ -16,7 +16,7 @@
 
 void grid_init(struct grid *grid, const char *const *heads, size_t columns)
 {
-    *grid = (struct grid){.heads = heads, .columns = columns};
+    *grid = (struct grid){.heads = heads, .columns = columns, .whole = !heads};
     buf_init(&grid->text, GRID_BYTES_MAX);
     for (size_t i = 0; heads && i < columns; i++)
         grid->width[i] = strlen(heads[i]);

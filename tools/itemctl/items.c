@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/item.h"
 #include "base/number.h"
 #include "tools/itemctl/arguments.h"
@@ -343,12 +344,23 @@ static int set_ttl(struct ctl *ctl, struct target *target, int64_t seconds)
 
 static int parse_seconds(struct ctl *ctl, const char *text, int64_t *ret_seconds)
 {
+    bool from_now = text[0] == '+';
+    struct span digits = span_text(text + from_now);
+    int64_t now_s = clock_now_s(), seconds;
+
     *ret_seconds = 0;
     if (strcmp(text, "none") == 0)
         return 0;
-    if (!number_is_json(span_text(text)) || !number_to_int64(span_text(text), ret_seconds) ||
-        *ret_seconds <= 0)
-        return ctl_usage(ctl, "\"%s\" is no time: give seconds since 1970, or none", text);
+    if (!number_is_json(digits) || !number_to_int64(digits, &seconds) || seconds <= 0 ||
+        (from_now && seconds > INT64_MAX - now_s))
+        return ctl_usage(ctl, "\"%s\" is no time: give seconds since 1970, +SECONDS, or none",
+                         text);
+    if (!from_now && seconds <= now_s)
+        return ctl_usage(ctl,
+                         "%s is a time in the past, at which the item is gone at once: from now on "
+                         "is +%s, and delete removes an item",
+                         text, text);
+    *ret_seconds = from_now ? now_s + seconds : seconds;
     return 0;
 }
 
@@ -371,7 +383,7 @@ static int run_ttl(struct ctl *ctl)
 
 const struct command command_ttl = {
     .name = "ttl",
-    .usage = "TABLE -k KEY [--sort-key KEY] [SECONDS|none]",
+    .usage = "TABLE -k KEY [--sort-key KEY] [EPOCH|+SECONDS|none]",
     .summary = "Print or set when an item expires, in seconds since 1970",
     .options = key_options,
     .least = 1,

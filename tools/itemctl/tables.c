@@ -299,6 +299,27 @@ static int check_configured(struct ctl *ctl, const struct table *table)
     return 0;
 }
 
+/* A service does not keep that keys are tags: without a word in the configuration nobody would know
+ * it the next time. */
+static int check_kept(struct ctl *ctl, const struct table *table)
+{
+    struct table *plain = table_copy(table);
+
+    if (!plain)
+        return -ENOMEM;
+    plain->keys = KEYS_PLAIN;
+    config_apply(ctl->config, plain);
+    bool kept =
+        table->keys == KEYS_PLAIN || plain->keys == KEYS_TAGS ||
+        backend_can(source_backend_for(ctl->source, span_text(table->name)), BACKEND_SETTINGS);
+    table_free(plain);
+    return kept ? 0
+                : ctl_usage(ctl,
+                            "a service does not keep that keys are tags: say \"keys = tags\" in "
+                            "[table %s] of a mount.conf",
+                            table->name);
+}
+
 static int check_new(struct ctl *ctl, const struct table *table)
 {
     struct subject existing = {0};
@@ -331,6 +352,8 @@ static int run_create(struct ctl *ctl)
     r = shape_table(ctl, table);
     if (r == 0)
         r = check_configured(ctl, table);
+    if (r == 0)
+        r = check_kept(ctl, table);
     if (r == 0)
         r = check_new(ctl, table);
     if (r == 0)
