@@ -39,7 +39,7 @@ static int endpoint_copy(const char *url, const char *where, char **ret_endpoint
     if (len && url[len - 1] == '/')
         len--;
     if (!scheme || len < scheme || !is_authority(span_of(url + scheme, len - scheme)))
-        return err_set(err, EINVAL, "%s is no endpoint: that is https://HOST[:PORT]", where);
+        return err_set(err, EINVAL, "%s is no endpoint: that is http(s)://HOST[:PORT]", where);
     *ret_endpoint = strndup(url, len);
     return *ret_endpoint ? 0 : err_set(err, ENOMEM, "no memory");
 }

@@ -165,9 +165,9 @@ class Endpoint(EndpointTest):
                     "http://é", "http://h//", ""):
             code, text = self.failure("--endpoint", url)
             self.assertEqual("EINVAL", code, url)
-            self.assertEqual("the endpoint is no endpoint: that is https://HOST[:PORT]", text)
+            self.assertEqual("the endpoint is no endpoint: that is http(s)://HOST[:PORT]", text)
         self.env["AWS_ENDPOINT_URL"] = "http://me:s3cr3t@h"
-        self.assertEqual("AWS_ENDPOINT_URL is no endpoint: that is https://HOST[:PORT]",
+        self.assertEqual("AWS_ENDPOINT_URL is no endpoint: that is http(s)://HOST[:PORT]",
                          self.failure()[1])
         self.env["AWS_ENDPOINT_URL_DYNAMODB"] = "x"
         self.assertRegex(self.failure()[1], "^AWS_ENDPOINT_URL_DYNAMODB is no endpoint")
