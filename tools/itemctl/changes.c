@@ -148,9 +148,10 @@ static int read_log(struct reader *reader)
             return written;
     }
     if (reader->from)
-        return ctl_fail(reader->ctl, STATUS_ABSENT,
-                        "the stream of %s has no change %s: it never had, or it is older than what is kept",
-                        reader->subject->table->name, reader->from);
+        return ctl_fail(
+            reader->ctl, STATUS_ABSENT,
+            "the stream of %s has no change %s: it never had, or it is older than what is kept",
+            reader->subject->table->name, reader->from);
     return 0;
 }
 
