@@ -26,7 +26,8 @@ void output_time_s(struct buf *out, int64_t seconds);
 
 /*
  * Rows of cells with aligned columns, shown as they are on a safe terminal (text_visible); the last
- * column is cut at the terminal's edge where there are heads. Rows are kept until grid_print, which writes and empties.
+ * column is cut at the terminal's edge where there are heads. Rows are kept until grid_print, which
+ * writes and empties.
  */
 #define GRID_COLUMNS 8
 struct grid {
