@@ -149,17 +149,11 @@ static int refresh_scratch_directory(struct mount *mount, struct inode *dir, str
     return code == -ENOENT ? 0 : code; /* removed, and still open somewhere */
 }
 
-/* Whether what was told of DIR still counts. */
-static bool counts_locked(const struct mount *mount, const struct inode *dir)
-{
-    return inode_told_ago(dir) < mount->config->cache_ttl * 1000;
-}
-
 /* What was listed of it counts from an earlier moment, and no longer than before. */
 void partition_told_locked(struct mount *mount, struct inode *dir, uint32_t ms)
 {
     dir->there = true;
-    if (dir->filled && counts_locked(mount, dir))
+    if (dir->filled && told_counts(mount, dir))
         return;
     dir->filled = false;
     inode_told_at(dir, ms);
@@ -172,7 +166,7 @@ static bool is_there(struct mount *mount, const struct inode *dir, uint32_t sinc
     if (!dir->there || dir->linger || backend_can(dir->volume->backend, BACKEND_LOG))
         return false;
     int32_t later_ms = (int32_t)(cache_ms() - inode_told_ago(dir) - since_ms);
-    return later_ms >= 0 || counts_locked(mount, dir);
+    return later_ms >= 0 || told_counts(mount, dir);
 }
 
 static int refresh_partition(struct mount *mount, struct inode *dir, uint32_t since_ms,

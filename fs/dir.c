@@ -142,7 +142,7 @@ void listings_free(struct mount *mount)
 /* Where nobody tells of changes, what was listed counts for a while. */
 static bool was_listed_locked(const struct mount *mount, const struct inode *dir)
 {
-    return dir->volume && dir->filled && inode_told_ago(dir) < mount->config->cache_ttl * 1000;
+    return dir->volume && dir->filled && told_counts(mount, dir);
 }
 
 bool listing_keep(struct mount *mount, struct inode *dir)
@@ -232,11 +232,27 @@ static void note_given_locked(struct listing *listing, struct inode *inode)
     buf_add_span(&listing->before, inode_name(inode));
 }
 
+/* Appends the entry as the kernel reads it; false when it does not fit. */
+static bool put_entry(struct listing *listing, fuse_req_t req, size_t index,
+                      const struct fuse_entry_param *entry, size_t size, bool plus, struct buf *out)
+{
+    const char *name = entry_name(listing, index).data;
+    char *at = out->data + out->len;
+    size_t room = size - out->len;
+    off_t next = (off_t)index + 1;
+    size_t used = plus ? fuse_add_direntry_plus(req, at, room, name, entry, next)
+                       : fuse_add_direntry(req, at, room, name, &entry->attr, next);
+    if (used > room)
+        return false;
+    out->len += used;
+    listing->given = index + 1;
+    return true;
+}
+
 /* Appends one entry unless it does not fit; false when it did not. */
 static bool emit_locked(struct listing *listing, fuse_req_t req, size_t index, struct inode *inode,
                         size_t size, bool plus, struct buf *out)
 {
-    const char *name = entry_name(listing, index).data;
     bool dot = index < 2;
     struct fuse_entry_param entry = {0};
     if (dot || !plus)
@@ -245,23 +261,12 @@ static bool emit_locked(struct listing *listing, fuse_req_t req, size_t index, s
         entry_fill_locked(listing->mount, inode, false, &entry);
     if (S_ISDIR(entry.attr.st_mode)) /* its times may have moved since the page was fetched */
         entry.attr_timeout = 0;
-    size_t room = size - out->len, used;
-    off_t next = (off_t)index + 1;
-    char *at = out->data + out->len;
-    if (plus)
-        used = fuse_add_direntry_plus(req, at, room, name, &entry, next);
-    else
-        used = fuse_add_direntry(req, at, room, name, &entry.attr, next);
-    if (used > room) {
-        if (plus && !dot)
-            inode->lookups--;
-        return false;
-    }
-    out->len += used;
-    listing->given = index + 1;
-    if (plus && !dot)
+    bool fits = put_entry(listing, req, index, &entry, size, plus, out);
+    if (plus && !dot && fits)
         note_given_locked(listing, inode);
-    return true;
+    else if (plus && !dot)
+        inode->lookups--;
+    return fits;
 }
 
 /* The same for an inode that may be new and needed by nobody. */
@@ -307,18 +312,8 @@ static enum run emit_run(struct listing *listing, fuse_req_t req, size_t *index,
 static bool emit_name(struct listing *listing, fuse_req_t req, size_t index, size_t size, bool plus,
                       struct buf *out)
 {
-    const char *name = entry_name(listing, index).data;
     const struct fuse_entry_param entry = {.attr.st_ino = UNKNOWN_NUMBER};
-    char *at = out->data + out->len;
-    size_t room = size - out->len;
-    off_t next = (off_t)index + 1;
-    size_t used = plus ? fuse_add_direntry_plus(req, at, room, name, &entry, next)
-                       : fuse_add_direntry(req, at, room, name, &entry.attr, next);
-    if (used > room)
-        return false;
-    out->len += used;
-    listing->given = index + 1;
-    return true;
+    return put_entry(listing, req, index, &entry, size, plus, out);
 }
 
 /* One entry that has to be looked at by itself: dots, those of earlier pages, what has moved. */

@@ -274,6 +274,11 @@ void inode_keep(struct mount *, struct inode *inode);
 
 /* --- attributes (attr.c) --- */
 
+/* Whether what a backend that tells of no changes last told of INODE still counts; cache->lock. */
+static inline bool told_counts(const struct mount *mount, const struct inode *inode)
+{
+    return inode_told_ago(inode) < mount->config->cache_ttl * 1000;
+}
 /* Fills STAT; ret_timeout is how long the kernel may keep it, in seconds. */
 void attr_fill_locked(struct mount *, struct inode *inode, struct stat *stat, double *ret_timeout);
 /* The backend says that DIR, a partition, holds something: asked at MS (cache_ms). */

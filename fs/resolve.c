@@ -68,7 +68,7 @@ static struct inode *known_item_locked(struct mount *mount, struct inode *dir, s
 static bool is_current(const struct mount *mount, const struct inode *inode)
 {
     return backend_can(inode->volume->backend, BACKEND_LOG) || inode->edit ||
-           inode_told_ago(inode) < mount->config->cache_ttl * 1000;
+           told_counts(mount, inode);
 }
 
 struct inode *adopt_item_locked(struct mount *mount, struct inode *dir, struct span part,

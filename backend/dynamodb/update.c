@@ -63,14 +63,6 @@ static bool find_touches(struct update *update)
     return true;
 }
 
-bool update_can_write(const struct plan *plan)
-{
-    struct update update = {.plan = (struct plan *)plan};
-
-    return plan->action->kind == ACTION_PUT && plan->action->condition.kind == COND_VERSION &&
-           find_touches(&update);
-}
-
 /* --- Requests --- */
 
 /* REST: the item whose other attributes are in the condition too, or NULL. */
@@ -167,13 +159,18 @@ static int judge_failure(const struct update *update, const struct outcome *outc
     return condition_failed(action->table, action->key, COND_VERSION, err);
 }
 
-int update_write(struct service *service, struct plan *plan, struct err *err)
+int update_write(struct service *service, struct plan *plan, bool *ret_fits, struct err *err)
 {
+    const struct action *action = plan->action;
     struct update update = {.service = service, .plan = plan};
     cleanup(outcome_release) struct outcome outcome;
     struct err own = {""};
 
-    find_touches(&update);
+    outcome_init(&outcome);
+    *ret_fits = action->kind == ACTION_PUT && action->condition.kind == COND_VERSION &&
+                find_touches(&update);
+    if (!*ret_fits)
+        return 0;
     int r =
         send_update(&update, update.touches, &plan->base.item, plan_units(plan), &outcome, &own);
     if (r == 0)
@@ -181,7 +178,7 @@ int update_write(struct service *service, struct plan *plan, struct err *err)
     else
         r = judge_failure(&update, &outcome, r, &own, err);
     if (r == -EAGAIN)
-        return update_write(service, plan, err);
+        return update_write(service, plan, ret_fits, err);
     if (r == 0)
         plan_done(plan, plan->base.version);
     return r;

@@ -4,9 +4,8 @@
 
 #include "backend/dynamodb/plan.h"
 
-/* Whether PLAN is a put over an item that was read, and changes few enough attributes. */
-bool update_can_write(const struct plan *plan);
-/* Carries it out, and completes the action; -ESTALE for a conflict. */
-int update_write(struct service *service, struct plan *plan, struct err *err);
+/* Carries PLAN out and completes its action, where it is a put over an item that was read and
+ * changes few enough attributes: RET_FITS. Else nothing is done. -ESTALE for a conflict. */
+int update_write(struct service *service, struct plan *plan, bool *ret_fits, struct err *err);
 
 #endif

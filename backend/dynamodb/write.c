@@ -133,8 +133,10 @@ static int write_whole(struct service *service, struct plan *plan, struct err *e
 
 static int write_one(struct service *service, struct plan *plan, struct err *err)
 {
-    return update_can_write(plan) ? update_write(service, plan, err)
-                                  : write_whole(service, plan, err);
+    bool fits;
+    int r = update_write(service, plan, &fits, err);
+
+    return fits ? r : write_whole(service, plan, err);
 }
 
 /* --- Several --- */
