@@ -266,6 +266,11 @@ struct measure {
     void (*free)(struct measure *measure);
 };
 
+struct stream;
+struct lease;
+struct change;
+typedef int (*change_fn)(void *context, const struct change *change); /* stream.h */
+
 enum backend_capability {
     BACKEND_KEEPS_BYTES = 1, /* bodies come back byte for byte */
     BACKEND_SCRATCH = 2,     /* scratch files of any name live in it */
@@ -319,6 +324,16 @@ struct backend_ops {
     int (*log_position)(struct backend *, uint64_t *ret_sequence, struct err *);
     int (*log)(struct backend *, uint64_t after, size_t limit, log_fn, void *, struct err *);
     int (*change_id)(struct backend *, uint64_t sequence, char ret_id[33]);
+    /* Streams and leases: stream.h. All or none; stream_behind may be NULL. */
+    int (*stream_open)(struct backend *, const struct table *, const char *position,
+                       struct stream **ret_stream, struct err *);
+    int (*stream_next)(struct stream *, size_t limit, change_fn, void *, struct err *);
+    int (*stream_position)(struct stream *, struct buf *out);
+    int (*stream_behind)(struct stream *, uint64_t *ret_records, struct err *);
+    void (*stream_close)(struct stream *);
+    int (*lease_read)(struct backend *, struct span name, struct lease *ret_lease, struct err *);
+    int (*lease_write)(struct backend *, struct span name, uint64_t count, struct span holder,
+                       struct span position, struct err *);
     int (*maintain)(struct backend *, int64_t *ret_next_ns, struct err *);
     int (*statfs)(struct backend *, struct statvfs *ret_stat, struct err *);
     /* Both or none: then nothing is counted in units. */

@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
 
 /* The one-call digest of OpenSSL 3 allocates, and so may fail; names of items must not depend on
  * that. The older calls cannot fail. */
@@ -230,6 +233,32 @@ void hmac_sha256(struct span key, struct span data, unsigned char ret_mac[32])
     hmac_half(block, 0x5C, span_of((const char *)inner, sizeof inner), ret_mac);
     explicit_bzero(block, sizeof block);
     explicit_bzero(inner, sizeof inner);
+}
+
+static void add_time(struct buf *out, int64_t seconds, const char *fraction)
+{
+    time_t time = (time_t)seconds;
+    struct tm utc;
+    char text[64];
+
+    if (!gmtime_r(&time, &utc) || !strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc))
+        snprintf(text, sizeof text, "@%lld", (long long)seconds);
+    buf_addf(out, "%s%sZ", text, fraction);
+}
+
+void text_time_ns(int64_t time_ns, struct buf *out)
+{
+    int64_t part = time_ns % NS_PER_S;
+    char fraction[32];
+
+    part += part < 0 ? NS_PER_S : 0;
+    snprintf(fraction, sizeof fraction, ".%09lld", (long long)part);
+    add_time(out, (time_ns - part) / NS_PER_S, fraction);
+}
+
+void text_time_s(int64_t seconds, struct buf *out)
+{
+    add_time(out, seconds, "");
 }
 
 uint64_t hash64(struct span data, uint64_t seed)

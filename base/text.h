@@ -48,6 +48,11 @@ void sha1_hex(struct span data, char ret_hex[41]);
 /* RFC 2104 over SHA-256. What it made of the key on the way is wiped. */
 void hmac_sha256(struct span key, struct span data, unsigned char ret_mac[32]);
 
+/* "2024-01-05T10:00:00.123456789Z" for nanoseconds since the epoch, "2024-01-05T10:00:00Z" for
+ * seconds; "@SECONDS" stands for the date where no calendar has it. */
+void text_time_ns(int64_t time_ns, struct buf *out);
+void text_time_s(int64_t seconds, struct buf *out);
+
 /* A quick 64-bit hash of bytes for tables and inode numbers: FNV-1a with a final mix. Stable over
  * versions of the program: inode numbers are made of it. */
 uint64_t hash64(struct span data, uint64_t seed);

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <sys/xattr.h>
 
+#include "backend/stream.h"
 #include "base/number.h"
+#include "base/text.h"
 
 #define PREFIX "user.itemfs."
 
@@ -52,25 +54,6 @@ static enum attribute attribute_of(struct span name)
     while (at < ATTRIBUTE_NONE && !span_equal(rest, span_text(names[at])))
         at++;
     return (enum attribute)at;
-}
-
-static const char *change_name(uint8_t change)
-{
-    static const char *const change_names[] = {[CHANGE_NONE] = "NONE",
-                                               [CHANGE_INSERT] = "INSERT",
-                                               [CHANGE_MODIFY] = "MODIFY",
-                                               [CHANGE_REMOVE] = "REMOVE"};
-    return change_names[change];
-}
-
-static void add_time(int64_t ns, struct buf *out)
-{
-    time_t seconds = ns / NS_PER_S;
-    struct tm parts;
-    char text[32];
-    gmtime_r(&seconds, &parts);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-    buf_addf(out, "%s.%09" PRId64 "Z", text, ns % NS_PER_S);
 }
 
 static int add_key(struct mount *mount, struct inode *inode, struct buf *out)
@@ -115,8 +98,8 @@ static int get_item(struct mount *mount, struct inode *inode, enum attribute att
         backend_change_id(inode->volume->backend, meta.version, id);
         buf_add_text(out, id);
         return 0;
-    case ATTRIBUTE_CHANGE_TYPE: buf_add_text(out, change_name(meta.change)); return 0;
-    case ATTRIBUTE_CHANGE_TIME: add_time(meta.change_ns, out); return 0;
+    case ATTRIBUTE_CHANGE_TYPE: buf_add_text(out, change_type_name(meta.change)); return 0;
+    case ATTRIBUTE_CHANGE_TIME: text_time_ns(meta.change_ns, out); return 0;
     case ATTRIBUTE_SEQUENCE: buf_addf(out, "%" PRIu64, meta.version); return 0;
     default: return -ENODATA;
     }

@@ -16,8 +16,8 @@
 #ifndef BACKEND_DYNAMODB_CREDENTIALS_H
 #define BACKEND_DYNAMODB_CREDENTIALS_H
 
-#include "backend/dynamodb/http.h"
 #include "backend/dynamodb/sign.h"
+#include "net/http.h"
 
 struct credential_options {
     const char *profile;  /* NULL: AWS_DEFAULT_PROFILE, AWS_PROFILE, else "default" */

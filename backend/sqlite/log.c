@@ -132,18 +132,13 @@ int store_log_position(struct backend *backend, uint64_t *ret_sequence, struct e
     return code;
 }
 
-/* Buffers for parts that are numbers. */
-struct parts {
-    struct buf partition, sort;
-};
-
-static void parts_init(struct parts *parts)
+void log_parts_init(struct log_parts *parts)
 {
     buf_init(&parts->partition, 1024);
     buf_init(&parts->sort, 1024);
 }
 
-static void parts_release(struct parts *parts)
+void log_parts_release(struct log_parts *parts)
 {
     buf_release(&parts->partition);
     buf_release(&parts->sort);
@@ -161,8 +156,8 @@ static int column_typed_part(sqlite3_stmt *row, int at, int type_at, struct buf 
     return code ? code : column_part(row, at, type, buf, ret_part);
 }
 
-static int entry_from_row(const struct store *store, sqlite3_stmt *row, struct parts *parts,
-                          struct log_entry *entry)
+int log_entry_of_row(const struct store *store, sqlite3_stmt *row, struct log_parts *parts,
+                     struct log_entry *entry, struct err *err)
 {
     *entry = (struct log_entry){
         .sequence = (uint64_t)sqlite3_column_int64(row, LOG_SEQ),
@@ -187,19 +182,22 @@ static int entry_from_row(const struct store *store, sqlite3_stmt *row, struct p
         code = column_span(row, LOG_NEW, &entry->new_body);
     if (code == 0)
         code = column_span(row, LOG_NAME, &entry->scratch_name);
-    return code;
+    if (code)
+        return err_set(err, -code, "entry %" PRIu64 " of the change log cannot be read",
+                       entry->sequence);
+    return 0;
 }
 
 int store_log(struct backend *backend, uint64_t after, size_t limit, log_fn each, void *context,
               struct err *err)
 {
     struct store *store = store_of(backend);
-    cleanup(parts_release) struct parts parts;
+    cleanup(log_parts_release) struct log_parts parts;
     scoped_reader *reader = NULL;
     scoped_statement *rows = NULL;
     struct log_entry entry;
 
-    parts_init(&parts);
+    log_parts_init(&parts);
     int code = reader_take(store, &reader, err);
     if (code == 0)
         code = conn_statement(reader, STATEMENT_LOG, &rows, err);
@@ -208,11 +206,9 @@ int store_log(struct backend *backend, uint64_t after, size_t limit, log_fn each
     sqlite3_bind_int64(rows, 1, (int64_t)after);
     sqlite3_bind_int64(rows, 2, limit ? (int64_t)limit : -1);
     while ((code = conn_step(reader, rows, err)) > 0) {
-        code = entry_from_row(store, rows, &parts, &entry);
-        if (code)
-            return err_set(err, -code, "entry %" PRIu64 " of the change log cannot be read",
-                           entry.sequence);
-        code = each(context, &entry);
+        code = log_entry_of_row(store, rows, &parts, &entry, err);
+        if (code == 0)
+            code = each(context, &entry);
         if (code)
             return code;
     }

@@ -88,17 +88,18 @@ struct trim_job {
     int64_t short_ns, long_ns;
 };
 
-/* The last entry of the next TRIM_BATCH that is older than TIME; 0: none is. */
-static int trim_end(struct conn *conn, int64_t time_ns, int64_t *ret_end, struct err *err)
+/* The last entry of the next TRIM_BATCH that is older than TIME; 0: none is. ID: which are next. */
+static int trim_end(struct conn *conn, enum statement id, int64_t time_ns, int64_t *ret_end,
+                    struct err *err)
 {
     sqlite3_stmt *statement;
-    int code = conn_statement(conn, STATEMENT_TRIM_END, &statement, err);
+    int code = conn_statement(conn, id, &statement, err);
 
     if (code)
         return code;
     sqlite3_bind_int64(statement, 1, time_ns);
     sqlite3_bind_int64(statement, 2, TRIM_BATCH);
-    return conn_number(conn, STATEMENT_TRIM_END, ret_end, err);
+    return conn_number(conn, id, ret_end, err);
 }
 
 static int run_trim(struct store *store, enum statement id, int64_t time_ns, int64_t number,
@@ -114,6 +115,18 @@ static int run_trim(struct store *store, enum statement id, int64_t time_ns, int
     return conn_step(store->writer, statement, err);
 }
 
+/* Whoever reads a stream from a place before `dropped_seq` is told that he has missed something. */
+static int trim_long(struct store *store, int64_t time_ns, struct err *err)
+{
+    int64_t end;
+    int code = trim_end(store->writer, STATEMENT_TRIM_LONG_END, time_ns, &end, err);
+
+    if (code || end == 0)
+        return code;
+    code = run_trim(store, STATEMENT_TRIM_LONG, time_ns, end, err);
+    return code ? code : conn_meta_set(store->writer, "dropped_seq", end, err);
+}
+
 static int apply_trim(struct store *store, struct job *job, struct err *err)
 {
     const struct trim_job *trim = (const struct trim_job *)job;
@@ -121,9 +134,9 @@ static int apply_trim(struct store *store, struct job *job, struct err *err)
     int code = tables_roll(store, err); /* it reads what goes away here */
 
     if (code == 0)
-        code = run_trim(store, STATEMENT_TRIM_LONG, trim->long_ns, TRIM_BATCH, err);
+        code = trim_long(store, trim->long_ns, err);
     if (code == 0)
-        code = trim_end(store->writer, trim->short_ns, &end, err);
+        code = trim_end(store->writer, STATEMENT_TRIM_END, trim->short_ns, &end, err);
     if (code || end == 0)
         return code;
     code = run_trim(store, STATEMENT_TRIM_SHORT, trim->short_ns, end, err);
@@ -134,7 +147,7 @@ static int is_trim_due(struct store *store, const struct trim_job *work, bool *r
                        struct err *err)
 {
     int64_t end, first;
-    int code = trim_end(store->keeper, work->short_ns, &end, err);
+    int code = trim_end(store->keeper, STATEMENT_TRIM_END, work->short_ns, &end, err);
 
     if (code == 0)
         code = conn_number(store->keeper, STATEMENT_LOG_FIRST, &first, err);

@@ -40,6 +40,13 @@ static const struct backend_ops store_ops = {
     .log_position = store_log_position,
     .log = store_log,
     .change_id = store_change_id,
+    .stream_open = store_stream_open,
+    .stream_next = store_stream_next,
+    .stream_position = store_stream_position,
+    .stream_behind = store_stream_behind,
+    .stream_close = store_stream_close,
+    .lease_read = store_lease_read,
+    .lease_write = store_lease_write,
     .maintain = store_maintain,
     .statfs = store_statfs,
 };

@@ -11,6 +11,14 @@
 #include "backend/sqlite/store.h"
 #include "base/cleanup.h"
 
+/* What format 2 has beside format 1. */
+#define FORMAT_2                                                                                   \
+    "CREATE TABLE lease("                                                                          \
+    " name TEXT PRIMARY KEY, count INTEGER NOT NULL,"                                              \
+    " holder TEXT NOT NULL, position TEXT NOT NULL) WITHOUT ROWID;"                                \
+    "INSERT INTO meta VALUES('dropped_seq', 0);"                                                   \
+    "PRAGMA user_version = 2;"
+
 static const char schema_sql[] =
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 
@@ -88,10 +96,9 @@ static const char schema_sql[] =
     " FROM item JOIN tables ON tables.id = item.table_id;"
 
     "INSERT INTO meta VALUES('schema', 1), ('rolled_seq', 0), ('trimmed_seq', 0);"
-    "PRAGMA application_id = 0x6974656d;"
-    "PRAGMA user_version = 1;";
+    "PRAGMA application_id = 0x6974656d;" FORMAT_2;
 
-_Static_assert(STORE_APPLICATION_ID == 0x6974656d && STORE_VERSION == 1, "as in schema_sql");
+_Static_assert(STORE_APPLICATION_ID == 0x6974656d && STORE_VERSION == 2, "as in schema_sql");
 _Static_assert(LOG_ITEM == 0 && LOG_TOUCH == 1 && LOG_SCRATCH == 2 && LOG_SCHEMA == 3 &&
                    LOG_DRAFT == 4,
                "kept in files: change.kind");
@@ -114,8 +121,10 @@ static int one_number(struct conn *conn, const char *sql, int64_t *ret_value, st
     return rc == SQLITE_ROW ? 0 : conn_fail(conn, rc, err, "reading the store");
 }
 
-/* 0: a store of ours; 1: empty; -EINVAL: not ours, or newer than this program. In a transaction,
- * for somebody may be making the schema just now. */
+enum judgement { JUDGED_OURS, JUDGED_EMPTY, JUDGED_FORMAT_1 };
+
+/* An enum judgement; -EINVAL: not ours, or newer than this program. In a transaction, for somebody
+ * may be making the schema just now. */
 static int schema_judge(struct conn *conn, const char *path, struct err *err)
 {
     int64_t application = 0, version = 0, objects = 0;
@@ -128,13 +137,15 @@ static int schema_judge(struct conn *conn, const char *path, struct err *err)
     if (code)
         return code;
     if (application == 0 && objects == 0)
-        return 1;
+        return JUDGED_EMPTY;
     if (application != STORE_APPLICATION_ID)
         return err_set(err, EINVAL, "%s is a SQLite database of another program", path);
+    if (version == 1)
+        return JUDGED_FORMAT_1;
     if (version != STORE_VERSION)
         return err_set(err, EINVAL, "%s has format %lld, and this program knows %d", path,
                        (long long)version, STORE_VERSION);
-    return 0;
+    return JUDGED_OURS;
 }
 
 static int name_store(struct conn *conn, struct err *err)
@@ -148,17 +159,20 @@ static int name_store(struct conn *conn, struct err *err)
     return conn_exec(conn, sql, err);
 }
 
-static int schema_create(struct conn *conn, const char *path, struct err *err)
+/* Makes the schema, or brings an older one to this format. */
+static int schema_make(struct conn *conn, const char *path, struct err *err)
 {
-    int code =
-        conn_exec(conn, "PRAGMA page_size = 4096; PRAGMA encoding = 'UTF-8'; BEGIN EXCLUSIVE", err);
+    int code = conn_exec(conn, "BEGIN EXCLUSIVE", err);
+
     if (code)
         return code;
     code = schema_judge(conn, path, err); /* somebody may have been faster */
-    if (code == 1) {
+    if (code == JUDGED_EMPTY) {
         code = conn_exec(conn, schema_sql, err);
         if (code == 0)
             code = name_store(conn, err);
+    } else if (code == JUDGED_FORMAT_1) {
+        code = conn_exec(conn, FORMAT_2, err);
     }
     if (code == 0)
         code = conn_exec(conn, "COMMIT", err);
@@ -167,19 +181,22 @@ static int schema_create(struct conn *conn, const char *path, struct err *err)
     return code;
 }
 
+/* A store that can only be read is read in the format that it has. */
 int schema_prepare(struct conn *conn, bool read_only, const char *path, struct err *err)
 {
     int code = conn_exec(conn, "BEGIN", err);
 
     if (code)
         return code;
-    code = schema_judge(conn, path, err);
+    int judged = schema_judge(conn, path, err);
     conn_exec(conn, "ROLLBACK", NULL);
-    if (code == 1 && read_only)
-        return err_set(err, EINVAL, "%s is empty", path);
-    if (code == 1)
-        code = schema_create(conn, path, err);
-    if (code == 0 && !read_only)
-        code = conn_exec(conn, "PRAGMA journal_mode = WAL", err);
-    return code;
+    if (judged < 0)
+        return judged;
+    if (read_only)
+        return judged == JUDGED_EMPTY ? err_set(err, EINVAL, "%s is empty", path) : 0;
+    if (judged == JUDGED_EMPTY)
+        code = conn_exec(conn, "PRAGMA page_size = 4096; PRAGMA encoding = 'UTF-8'", err);
+    if (code == 0 && judged != JUDGED_OURS)
+        code = schema_make(conn, path, err);
+    return code ? code : conn_exec(conn, "PRAGMA journal_mode = WAL", err);
 }

@@ -30,6 +30,13 @@
     " AND ipk = ?2 AND isk >= ?3" upper " AND " LIVE(5) " ORDER BY isk " order ", entry.pk " order \
                                                         ", entry.sk " order " LIMIT ?6"
 
+#define LOG_ENTRIES                                                                                \
+    "SELECT seq, table_id, kind, pk, sk, change, time, origin, streamed, expired, old, new,"       \
+    " old_ttl, new_ttl, scratch_parent, scratch_name, tables.key_type, tables.sort_type"           \
+    " FROM change LEFT JOIN tables ON tables.id = change.table_id"
+/* A record of the stream of table ?N. */
+#define RECORD_OF(n) "change.table_id = ?" #n " AND change.kind = 0 AND change.streamed = 1"
+
 #define SCRATCH_COLUMNS                                                                            \
     "id, table_id, partition, parent, name, kind, mode, uid, gid, mtime, ctime, ttl, size"
 #define SCRATCH_INSIDE                                                                             \
@@ -169,11 +176,17 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_DRAFT_READ] = "SELECT body FROM draft WHERE id = ?1",
 
     [STATEMENT_LOG] =
-        "SELECT seq, table_id, kind, pk, sk, change, time, origin, streamed, expired, old, new,"
-        " old_ttl, new_ttl, scratch_parent, scratch_name, tables.key_type, tables.sort_type"
-        " FROM change LEFT JOIN tables ON tables.id = change.table_id"
-        " WHERE seq > ?1 AND (kind > 2 OR tables.id IS NOT NULL) ORDER BY seq LIMIT ?2",
+        LOG_ENTRIES " WHERE seq > ?1 AND (kind > 2 OR tables.id IS NOT NULL) ORDER BY seq LIMIT ?2",
     [STATEMENT_LOG_POSITION] = "SELECT coalesce(max(seq), 0) FROM change",
+    [STATEMENT_STREAM] =
+        LOG_ENTRIES " WHERE seq > ?1 AND seq <= ?3 AND " RECORD_OF(4) " ORDER BY seq LIMIT ?2",
+    [STATEMENT_STREAM_BEHIND] = "SELECT count(*) FROM change WHERE seq > ?1 AND " RECORD_OF(2),
+    [STATEMENT_DROPPED] = "SELECT coalesce((SELECT value FROM meta WHERE name = 'dropped_seq'), 0)",
+    [STATEMENT_LEASE_READ] = "SELECT count, holder, position FROM lease WHERE name = ?1",
+    [STATEMENT_LEASE_TAKE] = "INSERT INTO lease(name, count, holder, position)"
+                             " VALUES(?1, ?2 + 1, ?3, ?4) ON CONFLICT DO NOTHING",
+    [STATEMENT_LEASE_KEEP] = "UPDATE lease SET count = ?2 + 1, holder = ?3, position = ?4"
+                             " WHERE name = ?1 AND count = ?2",
     [STATEMENT_EXPIRY_FIRST] = "SELECT coalesce(min(expires), 0) FROM item INDEXED BY item_expires"
                                " WHERE expires IS NOT NULL",
     [STATEMENT_EXPIRED_NEXT] = "SELECT table_id, pk, sk FROM item INDEXED BY item_expires"
@@ -185,9 +198,10 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_TRIM_SHORT] = "DELETE FROM change"
                              " WHERE seq > (SELECT value FROM meta WHERE name = 'trimmed_seq')"
                              " AND seq <= ?2 AND streamed = 0 AND time < ?1",
-    [STATEMENT_TRIM_LONG] =
-        "DELETE FROM change WHERE seq IN (SELECT seq FROM change ORDER BY seq LIMIT ?2)"
-        " AND time < ?1 AND seq < (SELECT max(seq) FROM change)",
+    [STATEMENT_TRIM_LONG_END] =
+        "SELECT coalesce(max(seq), 0) FROM (SELECT seq, time FROM change"
+        " WHERE seq < (SELECT max(seq) FROM change) ORDER BY seq LIMIT ?2) WHERE time < ?1",
+    [STATEMENT_TRIM_LONG] = "DELETE FROM change WHERE seq <= ?2 AND time < ?1",
     [STATEMENT_LOG_FIRST] = "SELECT coalesce((SELECT time FROM change"
                             " WHERE seq < (SELECT max(seq) FROM change) ORDER BY seq LIMIT 1), 0)",
 };

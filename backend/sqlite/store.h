@@ -20,9 +20,10 @@
 #include "backend/backend.h"
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/statements.h"
+#include "backend/stream.h"
 
 #define STORE_APPLICATION_ID 0x6974656d /* "item" */
-#define STORE_VERSION 1
+#define STORE_VERSION 2
 #define STORE_PAGE 4096
 #define STORE_READERS_MAX 16
 #define STORE_WAL_MAX_PAGES (64 * 1024 * 1024 / STORE_PAGE)
@@ -235,6 +236,28 @@ int store_log_position(struct backend *backend, uint64_t *ret_sequence, struct e
 int store_log(struct backend *backend, uint64_t after, size_t limit, log_fn each, void *context,
               struct err *err);
 int store_change_id(struct backend *backend, uint64_t sequence, char ret_id[33]);
+/* Buffers for parts that are numbers. */
+struct log_parts {
+    struct buf partition, sort;
+};
+void log_parts_init(struct log_parts *parts);
+void log_parts_release(struct log_parts *parts);
+/* A row of STATEMENT_LOG or STATEMENT_STREAM; spans live until the next step. */
+int log_entry_of_row(const struct store *store, sqlite3_stmt *row, struct log_parts *parts,
+                     struct log_entry *entry, struct err *err);
+
+/* stream.c */
+int store_stream_open(struct backend *backend, const struct table *table, const char *position,
+                      struct stream **ret_stream, struct err *err);
+int store_stream_next(struct stream *stream, size_t limit, change_fn each, void *context,
+                      struct err *err);
+int store_stream_position(struct stream *stream, struct buf *out);
+int store_stream_behind(struct stream *stream, uint64_t *ret_records, struct err *err);
+void store_stream_close(struct stream *stream);
+int store_lease_read(struct backend *backend, struct span name, struct lease *ret_lease,
+                     struct err *err);
+int store_lease_write(struct backend *backend, struct span name, uint64_t count, struct span holder,
+                      struct span position, struct err *err);
 
 /* read.c, query.c */
 int store_get(struct backend *backend, const struct table *table, struct key key,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The embedded store as a file: what is refused and left alone, modes, other clients, space. */
 
+#include "backend/stream.h"
 #include "tests/contract/store_files.h"
 
 /* Refused with CODE and WORDS, and not a byte is touched. */
@@ -51,7 +52,7 @@ static void foreign_files_are_refused(void)
 static void newer_and_damaged_files_are_refused(void)
 {
     backend_close(open_store());
-    shell("PRAGMA user_version = 2");
+    shell("PRAGMA user_version = 3");
     check_refused(-EINVAL, "newer");
     backend_close(open_store());
     check_int(truncate(path, 8192), 0);
@@ -59,6 +60,84 @@ static void newer_and_damaged_files_are_refused(void)
     backend_close(open_store());
     shell("PRAGMA writable_schema = 1; DELETE FROM sqlite_master WHERE name = 'meta'");
     check_refused(-EUCLEAN, "damaged");
+}
+
+/* A store of the first format is brought to this one, unless it can only be read. */
+static void older_files_are_taken_over(void)
+{
+    struct backend *b = open_store();
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+    struct sqlite_options only_read = {.read_only = true};
+    struct stream *stream = NULL;
+    struct err err = {""};
+
+    check_int(put_number(b, t, 5, &err), 0);
+    backend_close(b);
+    shell("PRAGMA user_version = 1; DROP TABLE lease; DELETE FROM meta WHERE name = 'dropped_seq'");
+    check_int(sqlite_open(path, &only_read, &b, &err), 0);
+    check_int(backend_stream_open(b, t, STREAM_OLDEST, &stream, &err), 0);
+    backend_stream_close(stream);
+    check_int(backend_lease_write(b, span_text("users"), 0, span_text("me"), NOTHING, &err),
+              -EROFS);
+    backend_close(b);
+    check_shell("PRAGMA user_version", "1\n");
+    b = open_store();
+    err_clear(&err);
+    check_int(backend_lease_write(b, span_text("users"), 0, span_text("me"), NOTHING, &err), 0);
+    close_whole(b);
+    check_shell("PRAGMA user_version", "2\n");
+    check_shell("SELECT name, value FROM meta WHERE name = 'dropped_seq'", "dropped_seq|0\n");
+    check_shell("SELECT count(*) FROM items", "1\n");
+    table_free(t);
+    wipe();
+}
+
+static int count_change(void *context, const struct change *change)
+{
+    (void)change;
+    ++*(int *)context;
+    return 0;
+}
+
+/* A reader that comes too late is told so, and gets what is still there. */
+static void dropped_records_are_missed(void)
+{
+    struct backend *b = open_store();
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+    struct stream *stream = NULL;
+    struct err err = {""};
+    int64_t next_ns;
+    int count = 0;
+
+    for (unsigned i = 0; i < 10; i++)
+        check_int(put_number(b, t, i, &err), 0);
+    backend_close(b);
+    shell("UPDATE change SET time = time - 86400000000000 WHERE seq <= 5");
+    b = open_store();
+    check_int(backend_stream_open(b, t, STREAM_OLDEST, &stream, &err), 0);
+    check_int(backend_maintain(b, &next_ns, &err), 0);
+    check_int(backend_stream_next(stream, 0, count_change, &count, &err), 0);
+    check(stream->lost);
+    stream->lost = false;
+    check_int(count, atoi(shell("SELECT count(*) FROM change WHERE kind = 0")));
+    check(count >= 5 && count < 10);
+    check_int(backend_stream_next(stream, 0, count_change, &count, &err), 0);
+    check(!stream->lost);
+    backend_stream_close(stream);
+    /* A place that this store has never had, and one of another store. */
+    for (int i = 0; i < 2; i++) {
+        char place[33];
+        backend_change_id(b, 1000000, place);
+        memset(place, 'a', i ? 16 : 0);
+        count = 0;
+        check_int(backend_stream_open(b, t, place, &stream, &err), 0);
+        check_int(backend_stream_next(stream, 0, count_change, &count, &err), 0);
+        check(stream->lost && count >= 5);
+        backend_stream_close(stream);
+    }
+    table_free(t);
+    close_whole(b);
+    wipe();
 }
 
 static void damage_is_told_when_met(void)
@@ -116,7 +195,7 @@ static void empty_files_become_stores(void)
     table_free(t);
     close_whole(b);
     check_shell("PRAGMA application_id", "1769235821\n");
-    check_shell("PRAGMA user_version", "1\n");
+    check_shell("PRAGMA user_version", "2\n");
     check_shell("PRAGMA journal_mode", "wal\n");
     check_shell("PRAGMA page_size", "4096\n");
     wipe();
@@ -294,7 +373,8 @@ static void full_disks_are_told(void)
 }
 
 CHECK_MAIN(CHECK_TEST(setup), CHECK_TEST(foreign_files_are_refused),
-           CHECK_TEST(newer_and_damaged_files_are_refused), CHECK_TEST(damage_is_told_when_met),
+           CHECK_TEST(newer_and_damaged_files_are_refused), CHECK_TEST(older_files_are_taken_over),
+           CHECK_TEST(dropped_records_are_missed), CHECK_TEST(damage_is_told_when_met),
            CHECK_TEST(empty_files_become_stores), CHECK_TEST(another_client_reads_rows),
            CHECK_TEST(read_only_stores_are_read), CHECK_TEST(missing_rights_are_told),
            CHECK_TEST(read_only_filesystems_are_read), CHECK_TEST(full_disks_are_told),

@@ -12,7 +12,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # Which directories a directory's files may include, besides itself.
 MAY_INCLUDE = {
     "base": set(),
-    "backend": {"base"},
+    "net": {"base"},
+    "backend": {"net", "base"},
     "cache": {"base"},
     "fs": {"cache", "backend", "base"},
     "tools": {"backend", "base"},
@@ -23,7 +24,7 @@ OWNERS = [
     (re.compile(r"<sqlite3.*\.h>"), re.compile(r"^backend/sqlite/")),
     (re.compile(r"<openssl/"), re.compile(r"^base/(text|md5)\.c$")),
     (re.compile(r"<ini\.h>"), re.compile(r"^base/config\w*\.c$")),
-    (re.compile(r"<curl/"), re.compile(r"^(backend/dynamodb/http|tools/bench/service_floor)\.c$")),
+    (re.compile(r"<curl/"), re.compile(r"^(net/http|tools/bench/service_floor)\.c$")),
     (re.compile(r"<zlib\.h>"), re.compile(r"^tools/itemctl/gzip\.c$")),
     (re.compile(r"<(jansson|archive|glib)"), re.compile(r"^$")),
 ]

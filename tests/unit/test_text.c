@@ -185,6 +185,27 @@ static void test_hash64(void)
     check(hash64(span_text("ada"), 1) != hash64(span_text("ada"), 2));
 }
 
-CHECK_MAIN(CHECK_TEST(test_utf8), CHECK_TEST(test_visible), CHECK_TEST(test_base64),
-           CHECK_TEST(test_base64_strict), CHECK_TEST(test_base64_random), CHECK_TEST(test_sha256),
-           CHECK_TEST(test_sha1), CHECK_TEST(test_hmac_sha256), CHECK_TEST(test_hash64))
+static void check_time(int64_t ns, const char *want, const char *want_seconds)
+{
+    struct buf out;
+
+    buf_init(&out, 100);
+    text_time_ns(ns, &out);
+    check_span(buf_span(&out), span_text(want));
+    buf_clear(&out);
+    text_time_s(ns / 1000000000, &out);
+    check_span(buf_span(&out), span_text(want_seconds));
+    buf_release(&out);
+}
+
+static void test_times(void)
+{
+    check_time(0, "1970-01-01T00:00:00.000000000Z", "1970-01-01T00:00:00Z");
+    check_time(1704448800123456789, "2024-01-05T10:00:00.123456789Z", "2024-01-05T10:00:00Z");
+    check_time(-1, "1969-12-31T23:59:59.999999999Z", "1970-01-01T00:00:00Z");
+}
+
+CHECK_MAIN(CHECK_TEST(test_times), CHECK_TEST(test_utf8), CHECK_TEST(test_visible),
+           CHECK_TEST(test_base64), CHECK_TEST(test_base64_strict), CHECK_TEST(test_base64_random),
+           CHECK_TEST(test_sha256), CHECK_TEST(test_sha1), CHECK_TEST(test_hmac_sha256),
+           CHECK_TEST(test_hash64))

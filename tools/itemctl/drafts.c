@@ -35,7 +35,7 @@ static void add_json_draft(struct buf *out, const struct draft *draft)
     buf_addf(out, ", \"Error\": \"%s\", \"Reason\": ", error_name(draft->code));
     json_add_string(out, draft->reason);
     buf_add_text(out, ", \"Time\": \"");
-    output_time_ns(out, draft->time_ns);
+    text_time_ns(draft->time_ns, out);
     buf_addf(out, "\", \"Size\": %llu}", (unsigned long long)draft->size);
 }
 
@@ -47,7 +47,7 @@ static int list_draft(void *context, const struct draft *draft)
     buf_init(&time, 128);
     buf_add_text(&list->document, list->grid.cells ? ", " : "");
     add_json_draft(&list->document, draft);
-    output_time_s(&time, draft->time_ns / 1000000000);
+    text_time_s(draft->time_ns / 1000000000, &time);
     grid_add(&list->grid, draft->table);
     grid_add(&list->grid, draft->path);
     grid_addf(&list->grid, "%llu", (unsigned long long)draft->size);

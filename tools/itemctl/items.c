@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/item.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "tools/itemctl/arguments.h"
 #include "tools/itemctl/batch.h"
 #include "tools/itemctl/documents.h"
@@ -295,7 +296,7 @@ static int print_ttl(struct ctl *ctl, const struct target *target)
     else
         buf_add_text(&text, ctl->json ? "{\"TimeToLive\": null}\n" : "none\n");
     if (!ctl->json && target->meta.ttl > 0) {
-        output_time_s(&text, target->meta.ttl);
+        text_time_s(target->meta.ttl, &text);
         buf_add_text(&text, ")\n");
     }
     return buf_error(&text) ? buf_error(&text) : output_write(buf_span(&text), &ctl->err);

@@ -43,29 +43,3 @@ void output_discard(void)
 {
     fflush(stdout);
 }
-
-static void add_time(struct buf *out, int64_t seconds, const char *fraction)
-{
-    time_t time = (time_t)seconds;
-    struct tm utc;
-    char text[64];
-
-    if (!gmtime_r(&time, &utc) || !strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc))
-        snprintf(text, sizeof text, "@%lld", (long long)seconds);
-    buf_addf(out, "%s%sZ", text, fraction);
-}
-
-void output_time_ns(struct buf *out, int64_t time_ns)
-{
-    int64_t part = time_ns % NS_PER_S;
-    char fraction[32];
-
-    part += part < 0 ? NS_PER_S : 0;
-    snprintf(fraction, sizeof fraction, ".%09lld", (long long)part);
-    add_time(out, (time_ns - part) / NS_PER_S, fraction);
-}
-
-void output_time_s(struct buf *out, int64_t seconds)
-{
-    add_time(out, seconds, "");
-}

@@ -20,10 +20,6 @@ int output_finish(struct err *err);
 /* Behind a failure: what was written still goes out, and nothing more is said about it. */
 void output_discard(void);
 
-/* "2024-01-05T10:00:00.123456789Z" and, for SECONDS, "2024-01-05T10:00:00Z". */
-void output_time_ns(struct buf *out, int64_t time_ns);
-void output_time_s(struct buf *out, int64_t seconds);
-
 /*
  * Rows of cells with aligned columns, shown as they are on a safe terminal (text_visible); the last
  * column is cut at the terminal's edge where there are heads. Rows are kept until grid_print, which

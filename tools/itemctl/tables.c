@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "tools/itemctl/arguments.h"
 #include "tools/itemctl/itemctl.h"
 #include "tools/itemctl/output.h"
@@ -97,7 +98,7 @@ static int describe_for_people(const struct table *table, struct err *err)
 
     grid_init(&grid, NULL, 2);
     buf_init(&created, 128);
-    output_time_s(&created, table->created_ns / 1000000000);
+    text_time_s(table->created_ns / 1000000000, &created);
     grid_addf(&grid, "Table");
     grid_add(&grid, span_text(table->name));
     grid_addf(&grid, "Partition key");

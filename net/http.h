@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* HTTP/1.1 requests over kept connections. The one user of libcurl. */
-#ifndef BACKEND_DYNAMODB_HTTP_H
-#define BACKEND_DYNAMODB_HTTP_H
+#ifndef NET_HTTP_H
+#define NET_HTTP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

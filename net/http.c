@@ -12,7 +12,7 @@
  * again over a new one, and tells nobody. But it asks before each sending (before_sending), and
  * there the second one is refused. So what is sent is counted, and a retry is always the caller's.
  */
-#include "backend/dynamodb/http.h"
+#include "net/http.h"
 
 #include <curl/curl.h>
 #include <errno.h>

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Change streams: what was changed in a table while its stream was on, kept 24 hours. And leases,
+ * by which several programs agree on who passes a stream on.
+ *
+ * A stream gives the changes of each item in the order in which they were made; of different items
+ * in any order. It is read from a position, a text that only the backend understands. What was read
+ * up to a position was read once; who goes on from an older one is given the same records again,
+ * with the same ids. As with backend.h, functions may be called from any thread, but one at a time
+ * of each stream.
+ */
+#ifndef BACKEND_STREAM_H
+#define BACKEND_STREAM_H
+
+#include "backend/backend.h"
+
+struct change {
+    const char *id; /* opaque, unique to the change, and always the same */
+    enum change_type type;
+    struct key key;
+    struct span old_item, new_item; /* typed, on one line; data NULL: absent */
+    int64_t time_ns;                /* when it was made; of a service, in whole seconds */
+    bool expired;                   /* a REMOVE that a time to live made */
+    uint64_t version;               /* of the item, as in its item_meta; of a REMOVE 0 */
+};
+
+/* A backend embeds it in its own struct, as the first member. */
+struct stream {
+    struct backend *backend;
+    int64_t pause_ns; /* how long to wait before there may be more, once all was given */
+    bool lost;        /* records were gone before they could be given; the caller clears it */
+};
+
+#define STREAM_OLDEST "oldest" /* everything that is kept */
+#define STREAM_NOW "now"       /* what is changed from now on */
+
+/* Opens the stream of TABLE, which is copied: from POSITION, which backend_stream_position gave of
+ * a stream of this table, or STREAM_OLDEST, STREAM_NOW. A stream that is off gives nothing until it
+ * is on. A position that cannot be found any more, or is of another stream, becomes the oldest, and
+ * `lost`. -EINVAL for what is no position. With STREAM_NOW nothing that is changed after this
+ * function has returned is missed. */
+int backend_stream_open(struct backend *, const struct table *, const char *position,
+                        struct stream **ret_stream, struct err *);
+/* The next records, LIMIT at most, without waiting for any. 0: that is all for now; 1: there may be
+ * more. A record for which EACH returns something else than 0 counts as given. */
+int backend_stream_next(struct stream *, size_t limit, change_fn each, void *context, struct err *);
+/* Behind the records that were given: appended to OUT, printable ASCII. */
+int backend_stream_position(struct stream *, struct buf *out);
+/* How many records there are behind the position. -EOPNOTSUPP where nobody can tell. */
+int backend_stream_behind(struct stream *, uint64_t *ret_records, struct err *);
+void backend_stream_close(struct stream *); /* accepts NULL */
+
+/*
+ * A lease: who has it says so again and again, which counts it up. Who has seen it stand at the
+ * same count for long enough, by a clock of his own, may take it. With it goes a position, which
+ * whoever takes it goes on from.
+ */
+#define LEASE_TEXT_MAX (64u << 10)
+struct lease {
+    uint64_t count;      /* 0: nobody has ever had it */
+    struct buf holder;   /* a text that the holder chose, unlike all others; empty: given back */
+    struct buf position; /* a text */
+};
+void lease_init(struct lease *lease);
+void lease_release(struct lease *lease);
+/* As it is, by consistent reading; what RET_LEASE held is replaced. NAME is the table's. */
+int backend_lease_read(struct backend *, struct span name, struct lease *ret_lease, struct err *);
+/* Takes it, keeps it or, with HOLDER empty, gives it back: it becomes count COUNT + 1. -ESTALE
+ * where it does not stand at COUNT any more. What has returned 0 survives the end of the program.
+ */
+int backend_lease_write(struct backend *, struct span name, uint64_t count, struct span holder,
+                        struct span position, struct err *);
+
+/* The record as one line of JSON without its end:
+ *   {"change_type":"MODIFY","keys":{..},"old_item":{..},"new_item":{..},"change_id":"..",
+ *    "time":"2024-01-05T10:00:00.123456789Z"}
+ * with typed items; an item that is absent is absent here, and "expired":true stands at the end of
+ * a REMOVE that a time to live made. */
+void change_to_json(const struct table *table, const struct change *change, struct buf *out);
+const char *change_type_name(enum change_type type);
+
+#endif
