@@ -360,6 +360,8 @@ static int open_service(const struct config *config, const struct backend_config
                                              .tables = settings->tables,
                                              .segments = (unsigned)settings->segments,
                                              .read_only = config->read_only,
+                                             .stream_poll_ms =
+                                                 (unsigned)(config->stream_poll * 1000),
                                              .max_item_size = config->max_item_size,
                                              .budgets = budgets,
                                              .budget_count = budget_count};

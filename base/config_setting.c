@@ -11,10 +11,14 @@
 #define CACHE_SIZE_MOST (UINT64_C(1) << 40)
 #define ITEM_SIZE_MOST (UINT64_C(512) << 20) /* a value in SQLite ends at 1e9 bytes */
 
+#define PAUSE_LEAST_S 0.1
+#define PAUSE_MOST_S 60
+
 enum form {
     FORM_SIZE,      /* uint64_t: bytes, LEAST to MOST */
     FORM_COUNT,     /* uint64_t, LEAST to MOST */
     FORM_SECONDS,   /* double */
+    FORM_PAUSE,     /* double, PAUSE_LEAST_S to PAUSE_MOST_S */
     FORM_UNITS,     /* double; 0: not set */
     FORM_ID,        /* uid_t, gid_t */
     FORM_MODE,      /* unsigned, octal */
@@ -64,6 +68,7 @@ static const struct setting settings[] = {
     {MOUNT(quiet, FORM_SWITCH)},
     {MOUNT(max_item_size, FORM_SIZE), .least = 1, .most = ITEM_SIZE_MOST},
     {MOUNT(rename_grace, FORM_SECONDS)},
+    {MOUNT(stream_poll, FORM_PAUSE)},
     {MOUNT(log_level, FORM_WORD), .words = level_words},
     {BACKEND(type, FORM_WORD), .words = type_words},
     {BACKEND(path, FORM_PATH)},
@@ -192,6 +197,8 @@ static int setting_put(const struct setting *setting, void *field, const char *t
     case FORM_SIZE: return config_value_size(text, setting->least, setting->most, field, err);
     case FORM_COUNT: return config_value_count(text, setting->least, setting->most, field, err);
     case FORM_SECONDS: return config_value_seconds(text, field, err);
+    case FORM_PAUSE:
+        return config_value_seconds_between(text, PAUSE_LEAST_S, PAUSE_MOST_S, field, err);
     case FORM_UNITS: return config_value_units(text, field, err);
     case FORM_ID: return config_value_id(text, field, err);
     case FORM_MODE: return config_value_mode(text, field, err);

@@ -99,6 +99,21 @@ int config_value_seconds(const char *text, double *ret_seconds, struct err *err)
     return 0;
 }
 
+int config_value_seconds_between(const char *text, double least, double most, double *ret_seconds,
+                                 struct err *err)
+{
+    double value;
+    int code = config_value_seconds(text, &value, err);
+
+    if (code)
+        return code;
+    if (value < least || value > most)
+        return err_set(err, EINVAL, "\"%s\" is no number of seconds from %g to %g", text, least,
+                       most);
+    *ret_seconds = value;
+    return 0;
+}
+
 int config_value_units(const char *text, double *ret_units, struct err *err)
 {
     double value = is_decimal(text) ? strtod(text, NULL) : 0;
