@@ -33,6 +33,7 @@ struct slot {
     CURLM *multi;
     struct slot *next;
     int64_t idle_since_ns;
+    char *url;        /* of the last request, which the handle is set to; or NULL */
     CURLcode set;     /* the first failure of a request's settings */
     unsigned sending; /* how often this request was about to be sent */
     char problem[CURL_ERROR_SIZE];
@@ -76,6 +77,7 @@ static void slots_free(struct slot *slot)
         struct slot *next = slot->next;
         curl_easy_cleanup(slot->easy);
         curl_multi_cleanup(slot->multi);
+        free(slot->url);
         free(slot);
         slot = next;
     }
@@ -266,13 +268,27 @@ static void set_method(struct slot *slot, const struct http_request *request)
     set_pointer(slot, CURLOPT_POSTFIELDS, len ? request->body.data : "");
 }
 
+/* Most requests have the same. */
+static void set_url(struct slot *slot, const char *url)
+{
+    if (slot->url && strcmp(slot->url, url) == 0)
+        return;
+    free(slot->url);
+    slot->url = strdup(url);
+    set_pointer(slot, CURLOPT_URL, url);
+    set_pointer(slot, CURLOPT_PROXY, proxy_for(url));
+    if (slot->set) { /* what it is set to now, nobody knows */
+        free(slot->url);
+        slot->url = NULL;
+    }
+}
+
 static void set_request(struct slot *slot, const struct http_request *request,
                         const struct curl_slist *headers, struct buf *body)
 {
     slot->set = CURLE_OK;
     slot->problem[0] = '\0';
-    set_pointer(slot, CURLOPT_URL, request->url);
-    set_pointer(slot, CURLOPT_PROXY, proxy_for(request->url));
+    set_url(slot, request->url);
     set_pointer(slot, CURLOPT_HTTPHEADER, headers);
     set_pointer(slot, CURLOPT_WRITEDATA, body);
     set_long(slot, CURLOPT_FRESH_CONNECT, request->fresh);
