@@ -69,6 +69,7 @@ static const struct setting settings[] = {
     {MOUNT(max_item_size, FORM_SIZE), .least = 1, .most = ITEM_SIZE_MOST},
     {MOUNT(rename_grace, FORM_SECONDS)},
     {MOUNT(stream_poll, FORM_PAUSE)},
+    {MOUNT(follow, FORM_SWITCH)},
     {MOUNT(log_level, FORM_WORD), .words = level_words},
     {BACKEND(type, FORM_WORD), .words = type_words},
     {BACKEND(path, FORM_PATH)},

@@ -43,9 +43,12 @@ static double timeout_of(const struct mount *mount, const struct inode *inode)
         return 0;
     if (inode->edit && (inode->edit->dirty || inode->edit->fresh || inode->edit->saving))
         return 0;
-    double forever = inode->volume && !backend_can(inode->volume->backend, BACKEND_LOG)
-                         ? mount->config->cache_ttl
-                         : CACHE_FOREVER;
+    bool tells = !inode->volume || backend_can(inode->volume->backend, BACKEND_LOG);
+    if (inode->kind == INODE_ITEM && inode->doubted)
+        return 0;
+    if (inode->kind == INODE_ITEM && told_by_stream(inode))
+        tells = true;
+    double forever = tells ? CACHE_FOREVER : mount->config->cache_ttl;
     if (inode->kind != INODE_ITEM || inode->meta.ttl <= 0)
         return forever;
     double left =
