@@ -30,10 +30,9 @@ struct shard {
     /* Of who reads it (stream_read.c); all zero: nothing was asked yet. */
     char *iterator; /* of the next page; NULL: to be asked for */
     bool sifted;    /* what ITERATOR brings may have been made before SINCE_S */
-    bool current;   /* all was given, so that an empty page means that there is nothing now */
     bool missing;   /* the service says that it is not there: the list has to be asked */
     bool doubted;   /* it was, and stands in the list all the same */
-    unsigned empty; /* pages without a record, one after another */
+    unsigned empty; /* pages without a record since the last one; or as if there had been some */
     int64_t due_ns; /* steady clock: it is not asked before */
 };
 

@@ -262,7 +262,7 @@ static int64_t behind_due_ns(const struct service_stream *own)
     int64_t due_ns = INT64_MAX;
 
     for (size_t i = 0; i < shards->count; i++)
-        if (!shards->list[i].current && shard_is_ready(shards, &shards->list[i]) &&
+        if (!shard_is_current(&shards->list[i]) && shard_is_ready(shards, &shards->list[i]) &&
             shards->list[i].due_ns < due_ns)
             due_ns = shards->list[i].due_ns;
     return due_ns;

@@ -23,6 +23,7 @@
 
 #define STREAM_OFF_PAUSES 10
 #define STREAM_ON_PAUSES 60
+#define STREAM_EMPTY_PAGES 5
 #define STREAM_LIST_PAUSE_MAX_NS (60 * NS_PER_S)
 
 /* A record and what it is made of. */
@@ -100,6 +101,11 @@ struct stream_round {
     void *context;
     int stopped; /* what EACH returned instead of 0 */
 };
+/* Whether all of it up to now was given. */
+static inline bool shard_is_current(const struct shard *shard)
+{
+    return shard->empty >= STREAM_EMPTY_PAGES;
+}
 /* One page of SHARD; the records in it to EACH. */
 int stream_read_page(struct service_stream *own, struct shard *shard, struct stream_round *round,
                      struct err *err);
