@@ -15,8 +15,9 @@
 #include "base/span.h"
 
 #define SHARDS_MAX 20000
-#define SHARD_TEXT_MAX 255 /* bytes of an id or a sequence number; the service's have 65 at most   \
-                            */
+#define SHARD_TEXT_MAX                                                                             \
+    255 /* bytes of an id or a sequence number; the service's have 65 at most                      \
+         */
 
 struct shard {
     char *id;
@@ -51,7 +52,7 @@ void shards_release(struct shards *shards);
  * over SHARDS_MAX, -EINVAL for texts that cannot stand in a position (word_is_fit). Valid until the
  * next addition. */
 int shards_add(struct shards *shards, struct span id, struct span parent, struct shard **ret_shard);
-/* Puts them in order; of those with one id the first stands. */
+/* Puts them in order; of those with one id one stands. */
 void shards_sort(struct shards *shards);
 struct shard *shards_find(const struct shards *shards, const char *id); /* NULL */
 

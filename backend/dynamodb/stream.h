@@ -68,7 +68,7 @@ struct stream_look {
 };
 void stream_look_init(struct stream_look *look);
 void stream_look_release(struct stream_look *look);
-/* The description is FRESH_MS old at most. -ENOENT where the table is gone: OWN notes that. */
+/* The description is FRESH_MS old at most. -ENOENT where the table is gone, or is another one. */
 int stream_look(struct service_stream *own, int64_t fresh_ms, struct stream_look *ret_look,
                 struct err *err);
 /* Makes OWN's place, where it is between streams, the beginning of the next one, if there is one.

@@ -2,9 +2,10 @@
 """Streams of a service. What engines do is checked by boto3; what they never do comes from a
 scripted server: shards that split and end, iterators that expire, records that are gone."""
 
+import datetime
 import unittest
 
-from service import PlaceTest, wait_for
+from service import PlaceTest, ServiceTest, each_service, wait_for
 from scripted import Scripted
 from stream_reader import Failed, Reader, told
 from streams import Streams
@@ -551,6 +552,26 @@ class Switched(ScriptedStreams):
             again = self.reader(where)
             self.assertEqual((["eve ->1"], lost), (told(again.read()), again.lost))
 
+    def test_what_a_dropped_table_has_left(self):
+        """It is read to its end, though the table is looked at meanwhile."""
+        first = self.table.on().shard()
+        self.table.page_records = 1
+        wanted = []
+        for i in range(32):
+            self.table.put(first, "ada", i or None, i + 1)
+            wanted.append(f"ada {i or '-'}>{i + 1}")
+        reader = self.reader()
+        found = told(reader.next()["records"])
+        self.table.drop()
+        looks = self.calls("DescribeTable")
+        while len(found) < 32:
+            found += told(reader.next()["records"])
+        self.assertEqual(wanted, found)
+        self.assertGreater(self.calls("DescribeTable"), looks)
+        with self.assertRaisesRegex(Failed, "ENOENT.*table items is gone"):
+            reader.read()
+        self.assertEqual(0, reader.lost)
+
 
 class Records(ScriptedStreams):
     def test_what_a_stream_shows(self):
@@ -666,6 +687,31 @@ class Trouble(ScriptedStreams):
         self.assertEqual(before + 1, self.calls("GetRecords"))
         self.assertEqual(5, len(self.some(reader, 5)))
 
+    def test_a_list_that_fails(self):
+        """It is told, and holds up nothing that can be read."""
+        stream = self.table.on()
+        first, other = stream.shard(), stream.shard()
+        reader = self.reader()
+        reader.read()
+        child, = self.table.split(first, 1)
+        self.table.put(child, "ada", None, 1)
+        self.table.put(other, "bob", None, 1)
+        self.table.fail("DescribeStream", "ValidationException", 1000)
+        found, failures = [], []
+
+        def is_told():
+            try:
+                found.extend(reader.next()["records"])
+            except Failed as failed:
+                failures.append(failed)
+                found.extend(failed.answer["records"])
+            return failures and found
+        wait_for("the error, and what can be read", is_told)
+        self.assertEqual(["bob ->1"], told(found))
+        self.assertIn("table items: DescribeStream: ValidationException", failures[0].message)
+        self.table.faults.clear()
+        self.assertEqual(["ada ->1"], told(self.some(reader)))
+
     def test_called_off(self):
         first = self.table.on().shard()
         self.table.put(first, "ada", None, 1)
@@ -714,6 +760,135 @@ class Trouble(ScriptedStreams):
             with self.assertRaisesRegex(Failed, "EIO.*its stream has a shard with a name"):
                 self.reader()
             stream.shards.remove(shard)
+
+
+class Engines(ServiceTest):
+    def setUp(self):
+        super().setUp()
+        self.make(StreamSpecification={"StreamEnabled": True,
+                                       "StreamViewType": "NEW_AND_OLD_IMAGES"})
+        if self.engine.name == "dynalite":
+            self.assertRaisesRegex(Failed, "EOPNOTSUPP", self.reader)
+            self.skipTest("dynalite has no streams, and that is said")
+        self.streams = self.engine.client("dynamodbstreams")
+
+    def reader(self, position="oldest"):
+        return Reader(self, self.environment(), self.table, position, options=(FAST,))
+
+    def release(self):
+        """Alternator's records come late."""
+        if self.engine.name == "alternator":
+            self.engine.proxy.alternator.release_streams()
+
+    def recorded(self):
+        """What boto3 reads, without what has changed nothing."""
+        arn = self.boto.describe_table(TableName=self.table)["Table"]["LatestStreamArn"]
+        shard, = self.streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
+        iterator = self.streams.get_shard_iterator(
+            StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON")
+        found = self.streams.get_records(ShardIterator=iterator["ShardIterator"])["Records"]
+        return [one for one in found
+                if one["dynamodb"].get("OldImage") != one["dynamodb"].get("NewImage")]
+
+    def write(self):
+        for i in range(3):
+            self.put(id={"S": "ada"}, n={"N": str(i)}, s={"SS": ["b", "a"]})
+            self.put(id={"S": "bob"}, n={"N": str(i)}, b={"B": b"\0\1"})
+        self.put(id={"S": "bob"}, n={"N": "2"}, b={"B": b"\0\1"})
+        self.boto.update_item(TableName=self.table, Key={"id": {"S": "ada"}},
+                              UpdateExpression="ADD n :one",
+                              ExpressionAttributeValues={":one": {"N": "1"}})
+        self.boto.delete_item(TableName=self.table, Key={"id": {"S": "bob"}})
+
+    def test_as_boto_reads_them(self):
+        self.write()
+        self.release()
+        recorded = self.recorded()
+        found = self.reader().read(3)
+        self.assertEqual([one["eventID"] for one in recorded],
+                         [one["change_id"] for one in found])
+        self.assertEqual(["INSERT", "INSERT"] + ["MODIFY"] * 5 + ["REMOVE"],
+                         [one["change_type"] for one in found])
+        for theirs, ours in zip(recorded, found):
+            self.assertEqual(theirs["dynamodb"]["Keys"], ours["keys"])
+            self.assertEqual(int(theirs["dynamodb"]["ApproximateCreationDateTime"].timestamp()),
+                             int(datetime.datetime.fromisoformat(ours["time"][:19] + "+00:00")
+                                 .timestamp()))
+            for name, image in (("old_item", "OldImage"), ("new_item", "NewImage")):
+                self.assertEqual(self.plain(theirs["dynamodb"].get(image)),
+                                 self.plain(ours.get(name)))
+
+    @staticmethod
+    def plain(item):
+        """An item with bytes as in JSON, sets sorted."""
+        return item and {name: {kind: sorted(held) if kind == "SS" else wire.binary(held)
+                                if isinstance(held, bytes) else held
+                                for kind, held in value.items()} for name, value in item.items()}
+
+    def test_versions(self):
+        """Those of the items as they are read."""
+        reader = self.reader()
+        for i in range(3):
+            self.put(id={"S": "ada"}, n={"N": f"{i}.50"}, s={"NS": ["2", "10"]})
+            version = reader.tell("get", "ada")["version"]
+            self.release()
+            self.assertEqual([version], [one["version"] for one in self.some(reader)])
+        self.boto.delete_item(TableName=self.table, Key={"id": {"S": "ada"}})
+        self.release()
+        self.assertEqual([0], [one["version"] for one in self.some(reader)])
+
+    some = staticmethod(ScriptedStreams.some)
+
+    def test_gone_on_from_elsewhere(self):
+        self.write()
+        self.release()
+        wanted = [one["eventID"] for one in self.recorded()]
+        reader, given = self.reader(), []
+        while len(given) < len(wanted):
+            given += [one["change_id"] for one in reader.next(1)["records"]]
+            again = self.reader(reader.position())
+            self.assertEqual(wanted[len(given):], [one["change_id"] for one in again.read()])
+            self.assertEqual(0, again.lost)
+        self.assertEqual(wanted, given)
+
+    def test_from_now_on(self):
+        self.write()
+        reader = self.reader("now")
+        position = reader.position()
+        self.put(id={"S": "eve"}, n={"N": "1"})
+        self.release()
+        self.assertEqual(["eve ->1"], told(self.some(reader)))
+        self.assertEqual("eve ->1", told(self.reader(position).read())[-1])
+
+    def test_a_dropped_table(self):
+        self.write()
+        reader = self.reader()
+        self.release()
+        self.some(reader, 8)
+        position = reader.position()
+        self.forget(self.table)
+
+        def is_told():
+            try:
+                reader.next()
+            except Failed as failed:
+                return failed
+            return None
+        self.assertEqual("ENOENT", wait_for("the table's end", is_told).code)
+        with self.assertRaisesRegex(Failed, "ENOENT"):
+            self.reader(position)
+        self.make(StreamSpecification={"StreamEnabled": True,
+                                       "StreamViewType": "NEW_AND_OLD_IMAGES"})
+        self.put(id={"S": "eve"}, n={"N": "1"})
+        self.release()
+        again = self.reader(position)
+        found = told(self.some(again))
+        # dynoxide keeps the records of the table before for the next of its name.
+        self.assertEqual((["eve ->1"], 1), (found[-1:], again.lost))
+
+
+each_service(Engines)
+del Engines
 
 
 if __name__ == "__main__":
