@@ -62,10 +62,10 @@ static int read_item(struct span item, struct lease *lease)
     buf_init(&count, 64);
     if (!reply_member(item, "count", &value) || !reply_text(value, "N", &count) || !count.len ||
         strspn(count.data, "0123456789") != count.len)
-        return -EINVAL;
+        return -EIO;
     if (!read_text(item, "holder", &lease->holder) ||
         !read_text(item, "position", &lease->position))
-        return -EINVAL;
+        return -EIO;
     lease->count = strtoull(count.data, NULL, 10);
     return buf_error(&lease->holder) ? buf_error(&lease->holder) : buf_error(&lease->position);
 }

@@ -31,7 +31,9 @@ void place_release(struct place *place)
 /* Whether what is known of SHARD has to be said: the rest follows (place.h). */
 static bool is_told(const struct shards *shards, const struct shard *shard)
 {
-    return shard->done ? !shard->divided : shard_is_ready(shards, shard);
+    if (shard->done)
+        return !shard->divided;
+    return shard->after || shard->since_s || shard_is_ready(shards, shard);
 }
 
 /* How many bytes all ids that are told have in common at their beginnings. */

@@ -136,11 +136,13 @@ static void mark_divided(struct shards *parents, const struct shards *children)
     }
 }
 
+/* Those that are known speak for themselves. */
 static void mark_ancestors(struct shards *listed, const struct shards *known)
 {
     for (size_t i = 0; i < known->count; i++) {
         struct shard *shard = shards_find(listed, known->list[i].id);
-        while (shard && (shard = shards_find(listed, shard->parent)) && !shard->done)
+        while (shard && (shard = shards_find(listed, shard->parent)) && !shard->done &&
+               !shards_find(known, shard->id))
             shard->done = true;
     }
 }

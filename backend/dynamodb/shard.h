@@ -15,8 +15,9 @@
 #include "base/span.h"
 
 #define SHARDS_MAX 20000
-#define SHARD_TEXT_MAX 255 /* bytes of an id or a sequence number; the service's have 65 at most   \
-                            */
+#define SHARD_TEXT_MAX                                                                             \
+    255 /* bytes of an id or a sequence number; the service's have 65 at most                      \
+         */
 
 struct shard {
     char *id;
@@ -30,10 +31,9 @@ struct shard {
     /* Of who reads it (stream_read.c); all zero: nothing was asked yet. */
     char *iterator; /* of the next page; NULL: to be asked for */
     bool sifted;    /* what ITERATOR brings may have been made before SINCE_S */
-    bool current;   /* all was given, so that an empty page means that there is nothing now */
     bool missing;   /* the service says that it is not there: the list has to be asked */
     bool doubted;   /* it was, and stands in the list all the same */
-    unsigned empty; /* pages without a record, one after another */
+    unsigned empty; /* pages without a record since the last one; or as if there had been some */
     int64_t due_ns; /* steady clock: it is not asked before */
 };
 
@@ -52,7 +52,7 @@ void shards_release(struct shards *shards);
  * over SHARDS_MAX, -EINVAL for texts that cannot stand in a position (word_is_fit). Valid until the
  * next addition. */
 int shards_add(struct shards *shards, struct span id, struct span parent, struct shard **ret_shard);
-/* Puts them in order; of those with one id the first stands. */
+/* Puts them in order; of those with one id one stands. */
 void shards_sort(struct shards *shards);
 struct shard *shards_find(const struct shards *shards, const char *id); /* NULL */
 

@@ -188,22 +188,27 @@ int service_stream_position(struct stream *stream, struct buf *out)
 
 /* --- Reading --- */
 
-/* While a stream is read, its shards tell when it has ended. For the case that they do not. */
+/* While a stream is read, its shards tell when it has ended. For the case that they do not. What a
+ * table that is gone has left is read to its end, where its stream has one. */
 static int look_now_and_then(struct service_stream *own, struct err *err)
 {
     cleanup(stream_look_release) struct stream_look look = {.on = false};
     int64_t pause_ns = STREAM_ON_PAUSES * own->stream.pause_ns, now_ns = clock_steady_ns();
+    struct err said = {""};
 
     if (now_ns < own->look_ns)
         return 0;
     stream_look_init(&look);
-    int r = stream_look(own, pause_ns / (NS_PER_S / 1000), &look, err);
-    if (r < 0)
-        return r;
+    int r = stream_look(own, pause_ns / (NS_PER_S / 1000), &look, &said);
+    if (r < 0 && r != -ENOENT)
+        return err_set(err, -r, "%s", err_text(&said, r));
     own->look_ns = now_ns + pause_ns;
-    if (look.on && span_equal(buf_span(&look.arn), span_text(own->place.arn)))
+    if (r == 0 && look.on && span_equal(buf_span(&look.arn), span_text(own->place.arn)))
         return 0;
-    return stream_list(own, false, err);
+    if (r == 0)
+        return stream_list(own, false, err);
+    bool left = stream_list(own, false, NULL) == 0 && own->ended;
+    return left ? 0 : err_set(err, ENOENT, "%s", said.text);
 }
 
 /* Finds out what there is to be read, as far as that is due. */
@@ -221,6 +226,7 @@ static int settle(struct service_stream *own, struct err *err)
         stream_leave(own);
     if (r == 0 && !own->place.arn && clock_steady_ns() >= own->look_ns)
         r = stream_advance(own, err);
+    own->gone = r == -ENOENT;
     return r;
 }
 
@@ -228,7 +234,7 @@ static int settle(struct service_stream *own, struct err *err)
 static bool concerns_all(int code)
 {
     return code == -EINTR || code == -ENOMEM || code == -EHOSTUNREACH || code == -ETIMEDOUT ||
-           code == -EACCES;
+           code == -EACCES || code == -ENOENT;
 }
 
 /* A page of each shard that is due. RET_ASKED: there was one. */
@@ -262,7 +268,7 @@ static int64_t behind_due_ns(const struct service_stream *own)
     int64_t due_ns = INT64_MAX;
 
     for (size_t i = 0; i < shards->count; i++)
-        if (!shards->list[i].current && shard_is_ready(shards, &shards->list[i]) &&
+        if (!shard_is_current(&shards->list[i]) && shard_is_ready(shards, &shards->list[i]) &&
             shards->list[i].due_ns < due_ns)
             due_ns = shards->list[i].due_ns;
     return due_ns;
@@ -285,8 +291,10 @@ int service_stream_next(struct stream *stream, size_t limit, change_fn each, voi
     bool asked = false;
     int r = settle(own, err);
 
-    if (r == 0)
-        r = read_due(own, &round, &asked, err);
+    if (!concerns_all(r)) {
+        int read = read_due(own, &round, &asked, err);
+        r = r ? r : read;
+    }
     int64_t due_ns = behind_due_ns(own);
     if (r == 0 && !asked && due_ns < INT64_MAX) {
         r = stream_wait(due_ns, err);

@@ -23,6 +23,7 @@
 
 #define STREAM_OFF_PAUSES 10
 #define STREAM_ON_PAUSES 60
+#define STREAM_EMPTY_PAGES 5
 #define STREAM_LIST_PAUSE_MAX_NS (60 * NS_PER_S)
 
 /* A record and what it is made of. */
@@ -67,7 +68,7 @@ struct stream_look {
 };
 void stream_look_init(struct stream_look *look);
 void stream_look_release(struct stream_look *look);
-/* The description is FRESH_MS old at most. -ENOENT where the table is gone: OWN notes that. */
+/* The description is FRESH_MS old at most. -ENOENT where the table is gone, or is another one. */
 int stream_look(struct service_stream *own, int64_t fresh_ms, struct stream_look *ret_look,
                 struct err *err);
 /* Makes OWN's place, where it is between streams, the beginning of the next one, if there is one.
@@ -100,6 +101,11 @@ struct stream_round {
     void *context;
     int stopped; /* what EACH returned instead of 0 */
 };
+/* Whether all of it up to now was given. */
+static inline bool shard_is_current(const struct shard *shard)
+{
+    return shard->empty >= STREAM_EMPTY_PAGES;
+}
 /* One page of SHARD; the records in it to EACH. */
 int stream_read_page(struct service_stream *own, struct shard *shard, struct stream_round *round,
                      struct err *err);

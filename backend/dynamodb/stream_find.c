@@ -25,9 +25,8 @@ void stream_look_release(struct stream_look *look)
     buf_release(&look->label);
 }
 
-static int is_gone(struct service_stream *own, struct err *err)
+static int is_gone(const struct service_stream *own, struct err *err)
 {
-    own->gone = true;
     return err_set(err, ENOENT, "table %s is gone", own->table->name);
 }
 

@@ -4,8 +4,9 @@
  * the next. It ends after 15 minutes; then, and where only a part of a page was given, another one
  * is asked for: behind the last record that was given, or at the beginning.
  *
- * An empty page does not mean that there is nothing: records may stand further on. So a shard
- * counts as read up to now after a few empty pages, or when its last record was made just now.
+ * An empty page does not mean that there is nothing: records may stand further on. So a shard is
+ * current, read up to now, after a few of them, or after one behind a record that was made just
+ * now.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +18,6 @@
 
 #define PAGE_RECORDS 1000            /* at most */
 #define PAGE_PAUSE_NS (NS_PER_S / 4) /* between two pages of a shard */
-#define EMPTY_PAGES 5
 #define JUST_NOW_S 2
 /* The service's clocks, and ours where it does not tell the time. */
 #define CLOCKS_DIFFER_S 10
@@ -106,7 +106,7 @@ int stream_begin_now(struct service_stream *own, struct shard *shard, struct err
         return err_set(err, -r, "%s", err_text(&said, r));
     shard->since_s =
         outcome.date_s ? outcome.date_s - CLOCKS_DIFFER_S : clock_now_s() - OUR_CLOCK_DIFFERS_S;
-    shard->current = true;
+    shard->empty = STREAM_EMPTY_PAGES;
     return take_iterator(own, shard, buf_span(&outcome.body), "ShardIterator", err);
 }
 
@@ -190,13 +190,12 @@ static int ask_page(struct service_stream *own, struct shard *shard, size_t most
 /* What a page says of whether there is more behind it. DATE_S: the service's clock. */
 static void note_page(struct shard *shard, const struct page *page, size_t most, int64_t date_s)
 {
-    if (page->records) {
-        shard->empty = 0;
-        shard->current =
-            page->records < most && date_s && page->newest_ns >= (date_s - JUST_NOW_S) * NS_PER_S;
-    } else if (++shard->empty >= EMPTY_PAGES) {
-        shard->current = true;
-    }
+    bool recent = date_s && page->newest_ns >= (date_s - JUST_NOW_S) * NS_PER_S;
+
+    if (page->records)
+        shard->empty = page->records < most && recent ? STREAM_EMPTY_PAGES - 1 : 0;
+    else if (!shard_is_current(shard))
+        shard->empty++;
 }
 
 /* Where only a part of the page was given, the rest is asked for again. */
@@ -213,8 +212,10 @@ static int take_page(struct service_stream *own, struct shard *shard, struct str
     shard->doubted = false;
     if (reply_member(answer, "Records", &part))
         r = reply_each(part, give, &page);
-    if (r)
+    if (r) {
+        shard->empty = 0;
         return round->stopped ? 0 : r;
+    }
     note_page(shard, &page, most, outcome->date_s);
     if (reply_member(answer, "NextShardIterator", &part))
         return take_iterator(own, shard, answer, "NextShardIterator", err);

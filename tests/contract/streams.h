@@ -207,6 +207,36 @@ static void streams_begin_now(void)
     FACTORY.close(b, true);
 }
 
+static int note_version(void *context, const struct change *change)
+{
+    *(uint64_t *)context = change->version;
+    return 0;
+}
+
+/* So whoever has written an item knows its record again. */
+static void versions_are_those_of_the_items(void)
+{
+    struct backend *b = FACTORY.open();
+    if (no_streams(b))
+        return;
+    struct table *t = new_table(b, "users", "id", NULL);
+    struct stream *stream = open_stream(b, t, STREAM_NOW);
+    struct action action = put_action(t, key_of("ada", NULL), "{\"n\": 1.50, \"b\": {}}");
+    uint64_t version = 0;
+    struct err err = {""};
+
+    check_int(apply(b, &action), 0);
+    check_int(action.meta.version, get_meta(b, t, key_of("ada", NULL)).version);
+    for (int round = 0; version == 0 && round < STREAM_ROUNDS; round++) {
+        check(backend_stream_next(stream, 0, note_version, &version, &err) >= 0);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    check(version == action.meta.version);
+    close_stream(stream);
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
 static void switch_stream(struct backend *b, struct table *t, bool on)
 {
     struct err err = {""};
@@ -316,5 +346,6 @@ static void leases_have_one_holder(void)
 
 #define CONTRACT_STREAMS                                                                           \
     CHECK_TEST(streams_tell_what_was_changed), CHECK_TEST(positions_are_gone_on_from),             \
-        CHECK_TEST(streams_begin_now), CHECK_TEST(records_stop_with_the_stream),                   \
-        CHECK_TEST(behind_is_counted), CHECK_TEST(leases_have_one_holder)
+        CHECK_TEST(streams_begin_now), CHECK_TEST(versions_are_those_of_the_items),                \
+        CHECK_TEST(records_stop_with_the_stream), CHECK_TEST(behind_is_counted),                   \
+        CHECK_TEST(leases_have_one_holder)
