@@ -9,6 +9,7 @@
  *   file.c     open files                                   control.c the .itemfs directory
  *   make.c, remove.c, rename.c                              report.c  refusals, drafts, messages
  *   scratch.c  what is no item                              fill.c    ... and filled
+ *                                                           changes.c streams, as files
  *
  * Every function that can fail returns 0 or a negative errno with a message in its struct err. A
  * function whose name ends in _locked is called with cache->lock held, all others without it.
@@ -59,6 +60,7 @@ struct handle {
     bool wrote; /* since the last commit, something came by this handle */
     pid_t opener;
     struct body *content;        /* of a control file, as it was when opened */
+    struct reader *reader;       /* of a file of changes (feed.h) */
     struct handle *next, **link; /* the mount's open files */
 };
 
@@ -129,6 +131,7 @@ enum op_counter {
 
 struct notifier;
 struct filler;
+struct changes;
 
 struct mount {
     struct config *config;
@@ -137,6 +140,7 @@ struct mount {
     struct fuse_session *session;
     struct notifier *notifier;
     struct filler *filler;
+    struct changes *changes;
     const char *mountpoint;
     int64_t mounted_ns;
     uid_t uid;
