@@ -62,9 +62,8 @@ int changes_find(struct mount *mount, struct span name, struct err *err)
     struct span table;
     if (!cut_suffix(name, &table) || table_check_name(table, NULL) < 0)
         return -ENOENT;
-    bool current = volumes_current(mount, table);
     pthread_mutex_lock(&mount->cache->lock);
-    bool found = current && volume_find_locked(mount, table);
+    bool found = volume_find_locked(mount, table) != NULL;
     pthread_mutex_unlock(&mount->cache->lock);
     return found ? 0 : volume_load(mount, table, err);
 }
@@ -181,8 +180,9 @@ static void on_interrupt(fuse_req_t req, void *context)
     }
     waiter->given_up = true;
     pthread_mutex_unlock(&changes->lock);
+    struct err none = {0};
     if (listed)
-        waiter_answer(waiter, -EINTR, NULL, true);
+        waiter_answer(waiter, -EINTR, &none, true);
 }
 
 /* changes->lock is held, too. */

@@ -306,7 +306,7 @@ int control_error(struct mount *mount, struct span path, struct buf *out, struct
 {
     struct span rest;
     if (!span_equal(first_part(path, &rest), span_text(DRAFTS)))
-        return -ENODATA;
+        return report_find(mount, mount->cache->root, path, out) ? 0 : -ENODATA;
     struct draft_walk walk = {.reason = out};
     int code = find_draft(mount, rest, &walk, err);
     body_unref(walk.body);

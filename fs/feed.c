@@ -21,7 +21,7 @@
 #define LINGER_NS (5 * NS_PER_S)
 #define RETRY_FIRST_NS NS_PER_S
 #define RETRY_DOUBLINGS 5
-#define TRIM_EVERY_NS (60 * NS_PER_S)
+#define TRIM_EVERY_NS (10 * NS_PER_S)
 #define CHECK_EVERY_NS (10 * NS_PER_S)
 
 static pthread_mutex_t *lock_of(const struct feed *feed)

@@ -464,7 +464,7 @@ int control_read(struct mount *, struct span path, struct buf *out, struct err *
 typedef int (*control_fn)(void *context, const char *name, bool directory);
 int control_list(struct mount *, struct span path, control_fn each, void *context, struct err *);
 int control_remove(struct mount *, struct span path, struct err *);
-/* The reason and errno of a draft file; -ENODATA. */
+/* The reason of a draft; why another file was last refused. -ENODATA. */
 int control_error(struct mount *, struct span path, struct buf *out, struct err *);
 void status_json(struct mount *, struct buf *out);
 void status_metrics(struct mount *, struct buf *out);

@@ -17,7 +17,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#define STEP_NS (60 * NS_PER_S)
+#define STEP_NS (60 * NS_PER_S) /* at which the next mark is due */
 #define BATCH_BYTES (1u << 20)
 #define BATCH_KEPT (4u << 20) /* of a batch with large records: memory that is kept for the next   \
                                */
@@ -167,27 +167,31 @@ int spool_add(struct spool *spool, struct span record, int64_t time_ns, struct e
     return buf_error(&spool->batch);
 }
 
-/* The last mark that is no later than TIME_NS, or the first. */
-static size_t mark_at(const struct spool *spool, int64_t time_ns)
+/* How many marks have only records of before TIME_NS behind them up to the next. */
+static size_t marks_before(const struct spool *spool, int64_t time_ns)
 {
     size_t low = 0, high = spool->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (spool->marks[middle].time_ns <= time_ns)
+        if (spool->marks[middle].time_ns + STEP_NS <= time_ns)
             low = middle + 1;
         else
             high = middle;
     }
-    return low ? low - 1 : 0;
+    return low;
+}
+
+static uint64_t place_of(const struct spool *spool, size_t mark)
+{
+    return mark < spool->count ? spool->marks[mark].at : spool->size;
 }
 
 int spool_trim(struct spool *spool, int64_t time_ns, struct err *err)
 {
-    uint64_t from = spool->gone;
-    size_t first = mark_at(spool, time_ns);
+    size_t first = marks_before(spool, time_ns);
+    uint64_t from = spool->gone, to = place_of(spool, first);
     if (first == 0)
         return 0;
-    uint64_t to = spool->marks[first].at;
     pthread_mutex_lock(&spool->lock);
     spool->gone = to; /* before it is so: spool_read looks at it afterwards */
     spool->count -= first;
@@ -217,7 +221,7 @@ int64_t spool_newest(struct spool *spool)
 uint64_t spool_since(struct spool *spool, int64_t time_ns)
 {
     scoped_lock(&spool->lock);
-    return spool->count ? spool->marks[mark_at(spool, time_ns)].at : spool->size;
+    return place_of(spool, marks_before(spool, time_ns));
 }
 
 bool spool_is_older(struct spool *spool, uint64_t at, int64_t time_ns)

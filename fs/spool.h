@@ -36,7 +36,8 @@ int spool_trim(struct spool *spool, int64_t time_ns, struct err *err);
 uint64_t spool_size(struct spool *spool);
 /* Epoch nanoseconds: the newest of the times that it was given; 0: none yet. */
 int64_t spool_newest(struct spool *spool);
-/* Where a record begins behind which all are from TIME_NS or later, and few are from before. */
+/* Where a record begins from which on all are from TIME_NS or later, but for those of the minute
+ * before and those that came late. */
 uint64_t spool_since(struct spool *spool, int64_t time_ns);
 /* Whether what stands at AT, a place that spool_since gave, is from before TIME_NS, or is gone. */
 bool spool_is_older(struct spool *spool, uint64_t at, int64_t time_ns);

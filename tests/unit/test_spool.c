@@ -138,7 +138,9 @@ static void test_since(void)
     check_int(spool_since(spool, 10 * MINUTE + MINUTE / 2), 200); /* a mark each minute */
     check_int(spool_since(spool, 11 * MINUTE - 1), 200);
     check_int(spool_since(spool, 11 * MINUTE), 220);
-    check_int(spool_since(spool, DAY), 980);
+    check_int(spool_since(spool, 50 * MINUTE - 1), 980);
+    check_int(spool_since(spool, 50 * MINUTE), 1000);
+    check_int(spool_since(spool, DAY), 1000);
     check(!spool_is_older(spool, 200, 10 * MINUTE));
     check(spool_is_older(spool, 200, 10 * MINUTE + 1));
     check(!spool_is_older(spool, 0, 0));
@@ -162,6 +164,7 @@ static void test_times_that_go_back(void)
     check_int(spool_newest(spool), 11 * MINUTE);
     check_int(spool_since(spool, 3 * MINUTE), 0);
     check_int(spool_since(spool, 11 * MINUTE), 6);
+    check_int(spool_since(spool, 12 * MINUTE), 8);
     spool_free(spool);
 }
 
@@ -189,7 +192,7 @@ static void test_gives_up_its_beginning(void)
         }
     check_int(before.st_size, 3600000);
     check_int(before.st_mode & 0777, 0600);
-    check_int(spool_trim(spool, 0, &err), 0);
+    check_int(spool_trim(spool, MINUTE - 1, &err), 0);
     check_read(spool, 0, 9, "12345678\n");
     check_int(spool_trim(spool, 2 * MINUTE + 1, &err), 0);
     check_text(span_text(err.text), "");
@@ -206,7 +209,12 @@ static void test_gives_up_its_beginning(void)
     check(spool_is_older(spool, 900000, 0));
     check(!spool_is_older(spool, 1800000, 2 * MINUTE));
     check_int(spool_trim(spool, DAY, &err), 0);
-    check_int(spool_since(spool, DAY), 2700000); /* the newest step stays */
+    check_int(spool_since(spool, 0), 3600000);
+    add(spool, "after\n", DAY);
+    flush(spool);
+    check_read(spool, 3600000, 9, "after\n");
+    check_int(spool_since(spool, DAY), 3600000);
+    check(!spool_is_older(spool, 3600000, DAY));
     spool_free(spool);
 }
 
