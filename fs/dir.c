@@ -325,6 +325,8 @@ static bool emit_one(struct listing *listing, fuse_req_t req, size_t index, size
     struct inode *inode = index == 1 && dir->parent ? dir->parent : dir;
     bool dot = index < 2;
     int code = dot ? 0 : resolve(mount, dir, entry_name(listing, index), &inode, NULL, NULL);
+    if (code == -ENOENT)
+        listing->given = index + 1;
     if (code < 0)
         return code == -ENOENT || emit_name(listing, req, index, size, plus, out);
     scoped_lock(&mount->cache->lock);
@@ -373,8 +375,7 @@ void listing_look_ahead(struct listing *listing)
 {
     size_t next = listing->given;
     drop_ahead(listing);
-    if (fetch_until(listing, next, NULL) < 0)
-        return;
+    fetch_ahead(listing, AHEAD_ENTRIES);
     listing->ahead_first = next;
     size_t end = entry_count(listing);
     end = end < next + AHEAD_ENTRIES ? end : next + AHEAD_ENTRIES;

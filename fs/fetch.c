@@ -250,15 +250,47 @@ static int fetch_stage(struct listing *listing, struct err *err)
     return 0;
 }
 
+/* Nothing but their names is kept of entries that were given out. */
+static void drop_given(struct listing *listing)
+{
+    struct detail *details = (struct detail *)(void *)listing->details.data;
+    size_t count = listing->details.len / sizeof *details, base = listing->page.len;
+    size_t drop = listing->given > listing->page_first ? listing->given - listing->page_first : 0;
+    if (drop > count)
+        drop = count;
+    for (size_t i = drop; i < count; i++)
+        if (details[i].kind != DETAIL_NONE && details[i].part_at < base)
+            base = details[i].part_at;
+    for (size_t i = drop; i < count; i++) {
+        details[i - drop] = details[i];
+        details[i - drop].part_at -= base;
+        details[i - drop].body_at -= base;
+    }
+    listing->page_first += drop;
+    listing->details.len = (count - drop) * sizeof *details;
+    if (base > 0)
+        memmove(listing->page.data, listing->page.data + base, listing->page.len - base);
+    listing->page.len -= base;
+}
+
+static void fetch_page(struct listing *listing)
+{
+    drop_given(listing);
+    listing->mark = mark_now(listing->mount);
+    listing->code = fetch_stage(listing, &listing->fault);
+}
+
+void fetch_ahead(struct listing *listing, size_t count)
+{
+    while (listing->code == 0 && listing->stage != STAGE_END && listing->page.len < PAGE_BYTES &&
+           entry_count(listing) < listing->given + count)
+        fetch_page(listing);
+}
+
 int fetch_until(struct listing *listing, size_t index, struct err *err)
 {
-    while (listing->code == 0 && entry_count(listing) <= index && listing->stage != STAGE_END) {
-        listing->page_first = entry_count(listing);
-        buf_clear(&listing->details);
-        buf_clear(&listing->page);
-        listing->mark = mark_now(listing->mount);
-        listing->code = fetch_stage(listing, &listing->fault);
-    }
+    while (listing->code == 0 && entry_count(listing) <= index && listing->stage != STAGE_END)
+        fetch_page(listing);
     if (listing->code == 0 || entry_count(listing) > index)
         return 0;
     int code = listing->code;

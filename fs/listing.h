@@ -36,10 +36,11 @@ struct listing {
     struct buf names;
     struct buf entries; /* size_t[]: where each name begins in `names`; NUL ends it */
     size_t page_first;  /* index of the first entry that has a detail */
-    struct buf details; /* struct detail[] */
-    struct buf page;
-    struct scan *scan;                  /* of items, from the first page to the last */
-    struct buf after;                   /* partition that the next page starts behind */
+    struct buf
+        details;       /* struct detail[]: of entries not given out yet, as far as they are known */
+    struct buf page;   /* bytes of theirs */
+    struct scan *scan; /* of items, from the first page to the last */
+    struct buf after;  /* partition that the next page starts behind */
     struct scan_mark mark;              /* of the page, before it was asked for */
     size_t given;                       /* behind the last entry given out */
     struct inode *ahead[AHEAD_ENTRIES]; /* references, or NULL: entries from ahead_first on */
@@ -83,6 +84,9 @@ static inline bool listing_take_soon(struct listing *listing)
 /* Fetches pages until entry INDEX is there, or the end. What came before a failure is there; it is
  * told at its place, each time. ERR may be NULL. (fetch.c) */
 int fetch_until(struct listing *listing, size_t index, struct err *err);
+/* Fetches pages until there are COUNT entries behind the last one given out, as far as they are
+ * small. */
+void fetch_ahead(struct listing *listing, size_t count);
 
 /* Gives up the scan, if there is one. */
 static inline void listing_end_scan(struct listing *listing)
