@@ -19,8 +19,7 @@
 
 #define STEP_NS (60 * NS_PER_S) /* at which the next mark is due */
 #define BATCH_BYTES (1u << 20)
-#define BATCH_KEPT (4u << 20) /* of a batch with large records: memory that is kept for the next   \
-                               */
+#define BATCH_KEPT (4u << 20) /* memory of a batch with large records that is kept for the next */
 
 /* Records from AT on are of TIME_NS or later, but for those that came late. */
 struct mark {
