@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "fs/changes.h"
+
 static struct timespec time_of(int64_t ns)
 {
     struct timespec time = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
@@ -97,6 +99,8 @@ static int refresh_control(struct mount *mount, struct inode *inode, struct err 
 {
     cleanup(buf_release) struct buf content;
     buf_init(&content, SIZE_MAX / 2);
+    if (changes_refresh(mount, inode))
+        return 0;
     bool directory;
     int code = control_stat(mount, inode_name(inode), &directory, err);
     if (code == 0 && !directory)

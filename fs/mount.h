@@ -9,6 +9,7 @@
  *   file.c     open files                                   control.c the .itemfs directory
  *   make.c, remove.c, rename.c                              report.c  refusals, drafts, messages
  *   scratch.c  what is no item                              fill.c    ... and filled
+ *                                                           changes.c streams, as files
  *
  * Every function that can fail returns 0 or a negative errno with a message in its struct err. A
  * function whose name ends in _locked is called with cache->lock held, all others without it.
@@ -65,6 +66,7 @@ struct handle {
     bool wrote; /* since the last commit, something came by this handle */
     pid_t opener;
     struct body *content;        /* of a control file, as it was when opened */
+    struct reader *reader;       /* of a file of changes (feed.h) */
     struct handle *next, **link; /* the mount's open files */
 };
 
@@ -136,6 +138,7 @@ enum op_counter {
 struct notifier;
 struct filler;
 struct streams;
+struct changes;
 
 struct mount {
     struct config *config;
@@ -145,6 +148,7 @@ struct mount {
     struct notifier *notifier;
     struct filler *filler;
     struct streams *streams; /* NULL: none are followed */
+    struct changes *changes;
     const char *mountpoint;
     int64_t mounted_ns;
     uid_t uid;
@@ -505,7 +509,7 @@ int control_read(struct mount *, struct span path, struct buf *out, struct err *
 typedef int (*control_fn)(void *context, const char *name, bool directory);
 int control_list(struct mount *, struct span path, control_fn each, void *context, struct err *);
 int control_remove(struct mount *, struct span path, struct err *);
-/* The reason and errno of a draft file; -ENODATA. */
+/* The reason of a draft; why another file was last refused. -ENODATA. */
 int control_error(struct mount *, struct span path, struct buf *out, struct err *);
 void status_json(struct mount *, struct buf *out);
 void status_metrics(struct mount *, struct buf *out);

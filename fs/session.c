@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "fs/changes.h"
 
 #define WORKERS 16
 #define FILESYSTEM "fuse.itemfs"
@@ -234,6 +235,8 @@ int session_start(struct config *config, const char *mountpoint, struct fuse_arg
     if (code == 0)
         code = filler_start(mount, err);
     if (code == 0)
+        code = changes_start(mount, err);
+    if (code == 0)
         code = follow_start(mount, err);
     if (code < 0) {
         session_stop(mount);
@@ -297,6 +300,7 @@ void session_stop(struct mount *mount)
         follow_stop(mount);
     if (mount->notifier)
         finish_work(mount);
+    changes_stop(mount);
     if (mount->session) {
         filler_stop(mount);
         notifier_stop(mount);        /* before the descriptor it writes to is closed */

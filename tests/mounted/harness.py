@@ -102,15 +102,16 @@ def has_tool(name):
 class Mount:
     """One itemfs daemon in the foreground, its log in a file."""
 
-    def __init__(self, source, point, options=(), log=None, wrap=(), env=None):
+    def __init__(self, source, point, options=(), log=None, wrap=(), env=None, program=ITEMFS):
         self.source, self.point, self.options = source, point, list(options)
         self.log_path = log or point + ".log"
         self.wrap = list(wrap)  # a command before itemfs: strace, prlimit
         self.env = environment(**(env or {}))
+        self.program = program
         self.process = None
 
     def start(self):
-        command = self.wrap + [ITEMFS, "-f", self.source, self.point]
+        command = self.wrap + [self.program, "-f", self.source, self.point]
         if self.options:
             command += ["-o", ",".join(self.options)]
         self.log = open(self.log_path, "ab")
