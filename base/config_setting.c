@@ -10,11 +10,13 @@
 
 #define CACHE_SIZE_MOST (UINT64_C(1) << 40)
 #define ITEM_SIZE_MOST (UINT64_C(512) << 20) /* a value in SQLite ends at 1e9 bytes */
+#define FUNCTION_WAIT_MOST 3600
 
 enum form {
     FORM_SIZE,      /* uint64_t: bytes, LEAST to MOST */
     FORM_COUNT,     /* uint64_t, LEAST to MOST */
     FORM_SECONDS,   /* double */
+    FORM_WAIT,      /* double, seconds above 0, up to MOST */
     FORM_UNITS,     /* double; 0: not set */
     FORM_ID,        /* uid_t, gid_t */
     FORM_MODE,      /* unsigned, octal */
@@ -24,6 +26,7 @@ enum form {
     FORM_TEXT,      /* char * */
     FORM_PATH,      /* char *, made absolute */
     FORM_ATTRIBUTE, /* char *, NULL for "none" */
+    FORM_FUNCTION,  /* struct function */
 };
 
 struct setting {
@@ -51,6 +54,7 @@ static const char *const format_words[] = {"plain", "typed", NULL};
     .section = SECTION_TABLE, .name = #key, .form = kind,                                          \
     .field = offsetof(struct table_config, member)
 #define HAS(type, member) .has = offsetof(struct type, member)
+#define HAS_FUNCTION_KEY HAS(table_config, has_function_key)
 
 static const struct setting settings[] = {
     {MOUNT(cache_size, FORM_SIZE), .most = CACHE_SIZE_MOST},
@@ -85,6 +89,15 @@ static const struct setting settings[] = {
     {TABLE(stream, FORM_SWITCH, stream), HAS(table_config, has_stream)},
     {TABLE(read_units, FORM_UNITS, read_units)},
     {TABLE(write_units, FORM_UNITS, write_units)},
+    {TABLE(function, FORM_FUNCTION, function)},
+    {TABLE(function_timeout, FORM_WAIT, function_timeout), HAS_FUNCTION_KEY,
+     .most = FUNCTION_WAIT_MOST},
+    {TABLE(function_retry, FORM_WAIT, function_retry), HAS_FUNCTION_KEY,
+     .most = FUNCTION_WAIT_MOST},
+    {TABLE(function_batch, FORM_COUNT, function_batch), HAS_FUNCTION_KEY, .least = 1,
+     .most = CONFIG_BATCH_MOST},
+    {TABLE(function_secret_file, FORM_PATH, function_secret_file), HAS_FUNCTION_KEY},
+    {TABLE(function_ca_file, FORM_PATH, function_ca_file), HAS_FUNCTION_KEY},
 };
 #define SETTING_COUNT (sizeof settings / sizeof settings[0])
 _Static_assert(SETTING_COUNT <= 64, "setting_number promises places below 64");
@@ -185,6 +198,18 @@ static int put_word(const struct setting *setting, void *field, const char *text
     return 0;
 }
 
+static int put_function(struct function *field, const char *text, struct err *err)
+{
+    struct function function;
+    int r = function_parse(text, &function, err);
+
+    if (r < 0)
+        return r;
+    function_release(field);
+    *field = function;
+    return 0;
+}
+
 static int setting_put(const struct setting *setting, void *field, const char *text,
                        const char *directory, struct err *err)
 {
@@ -192,6 +217,7 @@ static int setting_put(const struct setting *setting, void *field, const char *t
     case FORM_SIZE: return config_value_size(text, setting->least, setting->most, field, err);
     case FORM_COUNT: return config_value_count(text, setting->least, setting->most, field, err);
     case FORM_SECONDS: return config_value_seconds(text, field, err);
+    case FORM_WAIT: return config_value_wait(text, setting->most, field, err);
     case FORM_UNITS: return config_value_units(text, field, err);
     case FORM_ID: return config_value_id(text, field, err);
     case FORM_MODE: return config_value_mode(text, field, err);
@@ -201,6 +227,7 @@ static int setting_put(const struct setting *setting, void *field, const char *t
     case FORM_TEXT:
     case FORM_PATH:
     case FORM_ATTRIBUTE: return put_text(setting, field, text, directory, err);
+    case FORM_FUNCTION: return put_function(field, text, err);
     }
     return -EINVAL;
 }

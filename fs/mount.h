@@ -129,6 +129,7 @@ enum op_counter {
 
 struct notifier;
 struct filler;
+struct deliver;
 
 struct mount {
     struct config *config;
@@ -137,6 +138,7 @@ struct mount {
     struct fuse_session *session;
     struct notifier *notifier;
     struct filler *filler;
+    struct deliver *deliver;
     const char *mountpoint;
     int64_t mounted_ns;
     uid_t uid;
@@ -451,7 +453,7 @@ void fill_cached(struct mount *, struct inode *dir, struct buf *inodes);
 int follow_start(struct mount *, struct err *);
 void follow_stop(struct mount *);
 
-/* --- the control directory (control.c, status.c, usage.c) --- */
+/* --- the control directory (control.c, status.c, usage.c, delivery.c) --- */
 
 #define CONTROL_NAME ".itemfs"
 /* PATH is relative to the control directory. Directories and files; -ENOENT. */
@@ -467,6 +469,11 @@ void status_metrics(struct mount *, struct buf *out);
 /* What a service's tables have consumed: a member of its backend's object, and as metrics. */
 void usage_json(struct backend *, struct buf *out);
 void usage_metrics(struct mount *, struct buf *out);
+/* A label's value: what ends it, escaped. */
+void metric_label(struct buf *out, const char *text);
+/* How the delivery of changes stands: a member of the status, and as metrics. */
+void delivery_json(struct mount *, struct buf *out);
+void delivery_metrics(struct mount *, struct buf *out);
 
 extern const struct fuse_lowlevel_ops itemfs_ops;
 

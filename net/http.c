@@ -114,11 +114,25 @@ static int before_sending(void *context, char *peer, char *own, int peer_port, i
     return slot->sending++ == 0 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
+/* Where an answer's body goes. */
+struct sink {
+    struct buf body;
+    size_t keep; /* what comes behind so many bytes is thrown away; 0: nothing */
+};
+
+static void sink_release(struct sink *sink)
+{
+    buf_release(&sink->body);
+}
+
 static size_t take_body(char *data, size_t size, size_t count, void *context)
 {
-    struct buf *body = context;
-    buf_add(body, data, size * count);
-    return buf_error(body) ? 0 : size * count;
+    struct sink *sink = context;
+    size_t len = size * count, wanted = len;
+    if (sink->keep && wanted > sink->keep - sink->body.len)
+        wanted = sink->keep - sink->body.len;
+    buf_add(&sink->body, data, wanted);
+    return buf_error(&sink->body) ? 0 : len;
 }
 
 /* Programs that credential_process starts get none of our connections. */
@@ -267,14 +281,14 @@ static void set_method(struct slot *slot, const struct http_request *request)
 }
 
 static void set_request(struct slot *slot, const struct http_request *request,
-                        const struct curl_slist *headers, struct buf *body)
+                        const struct curl_slist *headers, struct sink *sink)
 {
     slot->set = CURLE_OK;
     slot->problem[0] = '\0';
     set_pointer(slot, CURLOPT_URL, request->url);
     set_pointer(slot, CURLOPT_PROXY, proxy_for(request->url));
     set_pointer(slot, CURLOPT_HTTPHEADER, headers);
-    set_pointer(slot, CURLOPT_WRITEDATA, body);
+    set_pointer(slot, CURLOPT_WRITEDATA, sink);
     set_long(slot, CURLOPT_FRESH_CONNECT, request->fresh);
     set_long(slot, CURLOPT_FORBID_REUSE, request->fresh);
     set_long(slot, CURLOPT_CONNECTTIMEOUT_MS,
@@ -355,6 +369,9 @@ static void fill_response(struct slot *slot, struct buf *body, struct http_respo
     copy_header(slot, "x-amz-crc32", response->crc32, sizeof response->crc32);
     copy_header(slot, "date", response->date, sizeof response->date);
     response->retry_after_ms = retry_after(slot);
+    curl_off_t seconds = 0;
+    curl_easy_getinfo(slot->easy, CURLINFO_RETRY_AFTER, &seconds);
+    response->retry_after_s = seconds;
 }
 
 static int failure_code(const struct slot *slot, CURLcode code)
@@ -426,23 +443,23 @@ static void wipe_headers(struct curl_slist *headers)
 static int perform(struct http *http, struct slot *slot, const struct http_request *request,
                    struct http_response *response, struct err *err)
 {
-    cleanup(buf_release) struct buf body;
+    cleanup(sink_release) struct sink sink = {.keep = request->keep};
     struct curl_slist *headers = NULL;
     long connected = 0;
 
-    buf_init(&body, HTTP_BODY_MAX);
+    buf_init(&sink.body, HTTP_BODY_MAX);
     slot->sending = 0;
     int error = make_headers(request, &headers, err);
     if (error)
         return error;
-    set_request(slot, request, headers, &body);
+    set_request(slot, request, headers, &sink);
     CURLcode code = slot->set ? slot->set : slot_run(slot, request);
     if (curl_easy_getinfo(slot->easy, CURLINFO_NUM_CONNECTS, &connected) == CURLE_OK)
         atomic_fetch_add(&http->connections, (uint64_t)connected);
     if (code == CURLE_OK)
-        fill_response(slot, &body, response);
+        fill_response(slot, &sink.body, response);
     else
-        error = explain(slot, request, &body, code, err);
+        error = explain(slot, request, &sink.body, code, err);
     unset_request(slot);
     wipe_headers(headers);
     return error;

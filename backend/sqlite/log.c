@@ -144,20 +144,22 @@ void log_parts_release(struct log_parts *parts)
     buf_release(&parts->sort);
 }
 
-static int column_typed_part(sqlite3_stmt *row, int at, int type_at, struct buf *buf,
+/* Of the type that is KNOWN or, where that is NULL, stands in the column TYPE_AT. */
+static int column_typed_part(sqlite3_stmt *row, int at, int type_at,
+                             const struct key_attribute *known, struct buf *buf,
                              struct span *ret_part)
 {
-    enum value_type type = VALUE_S;
-    struct span name;
-    int code = column_span(row, type_at, &name);
+    enum value_type type = known ? known->type : VALUE_S;
+    struct span name = span_of(NULL, 0);
+    int code = known ? 0 : column_span(row, type_at, &name);
 
     if (code == 0 && name.data && !value_type_from_name(name, &type))
         code = -EUCLEAN;
     return code ? code : column_part(row, at, type, buf, ret_part);
 }
 
-int log_entry_of_row(const struct store *store, sqlite3_stmt *row, struct log_parts *parts,
-                     struct log_entry *entry, struct err *err)
+int log_entry_of_row(const struct store *store, sqlite3_stmt *row, const struct table *table,
+                     struct log_parts *parts, struct log_entry *entry, struct err *err)
 {
     *entry = (struct log_entry){
         .sequence = (uint64_t)sqlite3_column_int64(row, LOG_SEQ),
@@ -172,10 +174,11 @@ int log_entry_of_row(const struct store *store, sqlite3_stmt *row, struct log_pa
         .new_ttl = sqlite3_column_int64(row, LOG_NEW_TTL),
         .scratch_parent = (uint64_t)sqlite3_column_int64(row, LOG_PARENT),
     };
-    int code =
-        column_typed_part(row, LOG_PK, LOG_KEY_TYPE, &parts->partition, &entry->key.partition);
+    int code = column_typed_part(row, LOG_PK, LOG_KEY_TYPE, table ? &table->partition : NULL,
+                                 &parts->partition, &entry->key.partition);
     if (code == 0)
-        code = column_typed_part(row, LOG_SK, LOG_SORT_TYPE, &parts->sort, &entry->key.sort);
+        code = column_typed_part(row, LOG_SK, LOG_SORT_TYPE, table ? &table->sort : NULL,
+                                 &parts->sort, &entry->key.sort);
     if (code == 0)
         code = column_span(row, LOG_OLD, &entry->old_body);
     if (code == 0)
@@ -206,7 +209,7 @@ int store_log(struct backend *backend, uint64_t after, size_t limit, log_fn each
     sqlite3_bind_int64(rows, 1, (int64_t)after);
     sqlite3_bind_int64(rows, 2, limit ? (int64_t)limit : -1);
     while ((code = conn_step(reader, rows, err)) > 0) {
-        code = log_entry_of_row(store, rows, &parts, &entry, err);
+        code = log_entry_of_row(store, rows, NULL, &parts, &entry, err);
         if (code == 0)
             code = each(context, &entry);
         if (code)

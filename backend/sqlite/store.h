@@ -242,9 +242,10 @@ struct log_parts {
 };
 void log_parts_init(struct log_parts *parts);
 void log_parts_release(struct log_parts *parts);
-/* A row of STATEMENT_LOG or STATEMENT_STREAM; spans live until the next step. */
-int log_entry_of_row(const struct store *store, sqlite3_stmt *row, struct log_parts *parts,
-                     struct log_entry *entry, struct err *err);
+/* A row of STATEMENT_LOG or STATEMENT_STREAM; spans live until the next step. TABLE: whose row it
+ * is, where that may have been dropped since; or NULL. */
+int log_entry_of_row(const struct store *store, sqlite3_stmt *row, const struct table *table,
+                     struct log_parts *parts, struct log_entry *entry, struct err *err);
 
 /* stream.c */
 int store_stream_open(struct backend *backend, const struct table *table, const char *position,

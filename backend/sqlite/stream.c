@@ -185,7 +185,7 @@ static int read_to(struct store_stream *stream, size_t limit, uint64_t end, chan
     if (code)
         return code;
     for (; (code = conn_step(reader, rows, err)) > 0; given++) {
-        code = log_entry_of_row(stream->store, rows, &parts, &entry, err);
+        code = log_entry_of_row(stream->store, rows, stream->table, &parts, &entry, err);
         if (code == 0)
             code = give(stream, &entry, each, context, err);
         if (code)
