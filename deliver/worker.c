@@ -196,9 +196,16 @@ static void set_table(struct worker *worker, struct backend *backend, struct tab
     worker->backend = backend;
 }
 
+static int begin_anew(struct worker *worker)
+{
+    buf_clear(&worker->position);
+    buf_add(&worker->position, STREAM_OLDEST, sizeof STREAM_OLDEST);
+    return buf_error(&worker->position) ? buf_error(&worker->position) : 1;
+}
+
 /* Looks at the table from time to time, when everything there was has been delivered: 1 when it
  * has changed, and the stream is to be opened anew. -ENOENT: it is gone from its backend. */
-static int check_table(struct worker *worker, struct err *err)
+static int check_table(struct worker *worker, uint64_t number, struct err *err)
 {
     struct backend *backend = worker->backend, *found = NULL;
     struct table *table = NULL;
@@ -207,13 +214,16 @@ static int check_table(struct worker *worker, struct err *err)
         (is_store(backend) ? LOOK_STORE_NS : LOOK_SERVICE_NS))
         return 0;
     int code = find_table(worker, &found, &table, err);
+    if (code == -ENOENT) /* one that comes later is another */
+        (void)tenure_note(&worker->tenure, number, span_text(STREAM_OLDEST));
     if (code == 0 && found != backend)
         code = -ENOENT;
     if (code == 0) /* an open stream follows it by itself */
         worker->table->stream = table->stream;
     if (code == 0 && !table_equal(table, worker->table)) {
+        bool anew = table->id != worker->table->id; /* then none of its changes was delivered */
         set_table(worker, backend, table);
-        return 1;
+        return anew ? begin_anew(worker) : 1;
     }
     table_free(table);
     return code;
@@ -264,7 +274,7 @@ static int turn(struct worker *worker, uint64_t number, struct err *err)
         worker->trouble = (struct backoff){.first_ns = NS_PER_S};
     if (code <= 0)
         return code;
-    code = check_table(worker, err);
+    code = check_table(worker, number, err);
     return code == 0 ? idle(worker, number) : code < 0 ? code : 0;
 }
 
