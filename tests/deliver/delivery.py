@@ -15,11 +15,11 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "mounted")]
 
-from harness import ITEMCTL, ITEMFS, LONG, PlaceTest, wait_for  # noqa: E402  pylint: disable=wrong-import-position
+from harness import ITEMCTL, ITEMFS, LONG, ROOT, PlaceTest, wait_for  # noqa: E402  pylint: disable=wrong-import-position
 from function import Function, make_certificates  # noqa: E402  pylint: disable=wrong-import-position
 from store import Store  # noqa: E402  pylint: disable=wrong-import-position
 
-__all__ = ["DeliveryTest", "Function", "ITEMCTL", "ITEMFS", "LONG", "VECTORS", "make_certificates", "unittest",
+__all__ = ["DeliveryTest", "Function", "ITEMCTL", "ITEMFS", "LONG", "ROOT", "VECTORS", "make_certificates", "unittest",
            "wait_for"]
 
 with open(os.path.join(HERE, "..", "vectors", "kernstack.json"), encoding="utf-8") as vectors:
