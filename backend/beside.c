@@ -11,8 +11,6 @@
 #define SETTLE_PAUSE_NS NS_PER_S
 #define SETTLE_PAUSE_MAX_NS (60 * NS_PER_S)
 
-#define TRIM_EVERY_S 3600
-
 /* --- The state database's tables --- */
 
 static bool is_like(const struct table *state, const struct table *table)
@@ -280,12 +278,7 @@ static int beside_maintain(struct backend *backend, int64_t *ret_next_ns, struct
     struct beside *beside = beside_of(backend);
     int r = settle_later(beside, err);
     int kept = backend_maintain(beside->state, ret_next_ns, err);
-    int64_t now_ns = clock_steady_ns();
 
-    if (now_ns - beside->trimmed_ns > TRIM_EVERY_S * NS_PER_S) {
-        times_trim(beside->times);
-        beside->trimmed_ns = now_ns;
-    }
     if (*ret_next_ns > beside->settle_pause_ns)
         *ret_next_ns = beside->settle_pause_ns;
     return r < 0 ? r : kept;

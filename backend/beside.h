@@ -5,7 +5,7 @@
  * kept in an embedded store on this machine, the state database. It may be deleted without loss of
  * items.
  *
- * Times. For each item that was seen there is a row that holds the item's version (sqlite/times.h).
+ * Times. For each item that was seen there is a row that holds the item's version (times.h).
  * As long as an item has that version its times are the row's; another version is a change made
  * elsewhere, and its time is when it was first seen. When items came and went in a directory is
  * noted with each write made here (beside_directory.c).

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "backend/beside.h"
-#include "backend/sqlite/times.h"
+#include "backend/times.h"
 
 /* A table of the items' backend, and its like in the state database: same name and keys. That holds
  * scratch files, and nothing else: its times tell when one came or went. */
@@ -25,7 +25,6 @@ struct beside {
     char *lock_path;           /* its file's bytes are the locks of the journal's entries */
     int64_t settle_ns;         /* the keeper's: when it next looks at the journal, steady clock */
     int64_t settle_pause_ns;   /* the keeper's: doubled while that fails */
-    int64_t trimmed_ns;        /* the keeper's, steady clock */
     pthread_mutex_t lock;      /* guards all below; held while a pair is made */
     struct pair *pairs;        /* never taken away before the end */
 };

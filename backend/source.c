@@ -10,7 +10,7 @@
 #include "backend/beside.h"
 #include "backend/dynamodb/dynamodb.h"
 #include "backend/sqlite/sqlite.h"
-#include "backend/sqlite/times.h"
+#include "backend/times.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -308,7 +308,7 @@ static int open_beside(const struct config *config, const struct backend_config 
     if (r == 0)
         r = state_path(config, settings, items, ".db", &path);
     if (r == 0)
-        r = state_path(config, settings, items, "-times.db", &times_path);
+        r = state_path(config, settings, items, ".times", &times_path);
     if (r == 0)
         r = state_path(config, settings, items, ".lock", &lock_path);
     if (r == 0)

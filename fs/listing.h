@@ -36,10 +36,11 @@ struct listing {
     struct buf names;
     struct buf entries; /* size_t[]: where each name begins in `names`; NUL ends it */
     size_t page_first;  /* index of the first entry that has a detail */
-    struct buf details; /* struct detail[]: of entries not given out yet, as far as they are known */
-    struct buf page;    /* bytes of theirs */
-    struct scan *scan;                  /* of items, from the first page to the last */
-    struct buf after;                   /* partition that the next page starts behind */
+    struct buf
+        details;       /* struct detail[]: of entries not given out yet, as far as they are known */
+    struct buf page;   /* bytes of theirs */
+    struct scan *scan; /* of items, from the first page to the last */
+    struct buf after;  /* partition that the next page starts behind */
     struct scan_mark mark;              /* of the page, before it was asked for */
     size_t given;                       /* behind the last entry given out */
     struct inode *ahead[AHEAD_ENTRIES]; /* references, or NULL: entries from ahead_first on */

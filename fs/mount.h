@@ -423,6 +423,10 @@ void notify_name(struct mount *, const struct inode *dir, struct span file_name)
 void notify_directory(struct mount *, const struct inode *dir);
 /* Its attributes only. */
 void notify_times(struct mount *, const struct inode *dir);
+/* This thread, which serves a FLUSH, will work off the lane of names itself: nobody is woken for
+ * what it puts there before it calls one of the two below. */
+void notify_names_work_off(void);
+void notify_names_leave(struct mount *);
 /* Answers REQ with -CODE's errno once everything queued before is done. */
 void notify_names_then_reply(struct mount *, fuse_req_t req, int code);
 /* Lane of pages. */

@@ -7,6 +7,10 @@
  * or written. So none is sent from a request's own thread (docs/FUSE.md), and there are two
  * lanes, each a thread with a queue in order: names, which nobody waits for who holds a directory's
  * lock, and pages, which is waited for freely, since reads and writes wait for nobody.
+ *
+ * There is one exception, since waking a thread can cost more than what it has to do: who answers a
+ * FLUSH, for which the kernel holds no lock, works off the names himself when nobody else does. One
+ * worker at a time may wait there; the others go on serving those who hold the directory's lock.
  */
 #include "fs/mount.h"
 
@@ -36,6 +40,7 @@ struct lane {
     pthread_mutex_t lock; /* taken after cache->lock, or alone */
     pthread_cond_t wake;
     struct job *first, **last;
+    bool working; /* somebody runs a job */
     bool stopping, started;
 };
 
@@ -57,34 +62,52 @@ static void job_run(struct mount *mount, const struct job *job)
     }
 }
 
-/* The next thing to do; NULL at the end. The lane's lock is held. */
-static struct job *lane_next(struct lane *lane)
+/* Runs the next job. The lane's lock is held, and let go of meanwhile. */
+static void lane_step(struct lane *lane)
 {
-    while (!lane->first && !lane->stopping)
-        pthread_cond_wait(&lane->wake, &lane->lock);
     struct job *job = lane->first;
-    if (job)
-        lane->first = job->next;
+    bool skip = lane->stopping && job->kind != JOB_REPLY;
+    lane->first = job->next;
     if (!lane->first)
         lane->last = &lane->first;
-    return job;
+    lane->working = true;
+    pthread_mutex_unlock(&lane->lock);
+    if (!skip)
+        job_run(lane->mount, job);
+    free(job);
+    pthread_mutex_lock(&lane->lock);
+    lane->working = false;
+    if (lane->stopping)
+        pthread_cond_signal(&lane->wake);
 }
 
 static void *lane_main(void *context)
 {
     struct lane *lane = context;
-    struct job *job;
     pthread_mutex_lock(&lane->lock);
-    while ((job = lane_next(lane))) {
-        bool skip = lane->stopping && job->kind != JOB_REPLY;
-        pthread_mutex_unlock(&lane->lock);
-        if (!skip)
-            job_run(lane->mount, job);
-        free(job);
-        pthread_mutex_lock(&lane->lock);
-    }
+    while (lane->first || lane->working || !lane->stopping)
+        if (lane->first && !lane->working)
+            lane_step(lane);
+        else
+            pthread_cond_wait(&lane->wake, &lane->lock);
     pthread_mutex_unlock(&lane->lock);
     return NULL;
+}
+
+static _Thread_local bool works_off_names;
+
+void notify_names_work_off(void)
+{
+    works_off_names = true;
+}
+
+void notify_names_leave(struct mount *mount)
+{
+    struct lane *lane = &mount->notifier->names;
+    works_off_names = false;
+    scoped_lock(&lane->lock);
+    if (lane->first)
+        pthread_cond_signal(&lane->wake);
 }
 
 static void lane_add(struct lane *lane, enum job_kind kind, uint64_t node, struct span name,
@@ -99,10 +122,12 @@ static void lane_add(struct lane *lane, enum job_kind kind, uint64_t node, struc
     if (name.len)
         memcpy(job->name, name.data, name.len);
     job->name[name.len] = '\0';
+    bool later = works_off_names && lane == &lane->mount->notifier->names;
     scoped_lock(&lane->lock);
     *lane->last = job;
     lane->last = &job->next;
-    pthread_cond_signal(&lane->wake);
+    if (!later)
+        pthread_cond_signal(&lane->wake);
 }
 
 void notify_name(struct mount *mount, const struct inode *dir, struct span file_name)
@@ -122,7 +147,14 @@ void notify_times(struct mount *mount, const struct inode *dir)
 
 void notify_names_then_reply(struct mount *mount, fuse_req_t req, int code)
 {
-    lane_add(&mount->notifier->names, JOB_REPLY, 0, span_of(NULL, 0), req, code);
+    struct lane *lane = &mount->notifier->names;
+    lane_add(lane, JOB_REPLY, 0, span_of(NULL, 0), req, code);
+    if (!works_off_names)
+        return;
+    works_off_names = false;
+    scoped_lock(&lane->lock);
+    while (lane->first && !lane->working)
+        lane_step(lane);
 }
 
 void notify_content(struct mount *mount, const struct inode *inode)

@@ -149,10 +149,12 @@ static void finish_save(fuse_req_t req, struct mount *mount, struct inode *inode
                         bool rewritten)
 {
     inode_drop(mount, inode);
-    if (code < 0 || rewritten)
+    if (code < 0 || rewritten) {
         notify_names_then_reply(mount, req, code);
-    else
-        fuse_reply_err(req, 0);
+        return;
+    }
+    fuse_reply_err(req, 0);
+    notify_names_leave(mount);
 }
 
 void op_flush(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
@@ -170,6 +172,7 @@ void op_flush(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
     bool rewritten = false;
     struct interrupt interrupt;
     interrupt_begin(&interrupt, req, inode, false);
+    notify_names_work_off();
     int code = fs_flush(mount, req, handle, &rewritten, &err);
     interrupt_end(&interrupt);
     outcome(mount, OP_FLUSH, inode, "", code, NULL); /* saving reports by itself */

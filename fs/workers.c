@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define SPIN_NS (50 * 1000) /* a bit over what being woken costs */
-#define TICK_NS (500 * 1000)
+#define TICK_NS (1000 * 1000)
 #define STREAK 4
 
 static struct {

@@ -38,7 +38,7 @@ struct http_request {
     bool fresh;  /* over a new connection, which is closed afterwards: a kept one may turn out to be
                     closed only when the request has gone, and then nobody knows what became of it */
     size_t keep; /* bytes of the answer's body that are of interest: the rest is read and thrown
-                    away. 0: all, HTTP_BODY_MAX at most */
+                    away, less than HTTP_BODY_MAX. 0: all, HTTP_BODY_MAX at most */
     const atomic_bool *cancelled; /* may be NULL; looked at at least every 200 ms: -EINTR */
 };
 

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "backend/sqlite/times.h"
+#include "backend/times.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crc32.h"
+#include "base/text.h"
 #include "tests/check.h"
 
 static char directory[] = "/tmp/itemfs-times-XXXXXX";
@@ -121,51 +125,156 @@ static void test_it_stays(void)
     end(times);
 }
 
+/* The slot of ID in a file that has one bucket, as its bytes are. */
+struct raw_slot {
+    int64_t id;
+    char times[32];
+    uint16_t seen;
+    uint8_t flags[2];
+    uint32_t check;
+};
+
+static off_t find_slot(int fd, int64_t id, struct raw_slot *ret_slot)
+{
+    off_t at = TIMES_BUCKET;
+
+    while (pread(fd, ret_slot, sizeof *ret_slot, at) == sizeof *ret_slot && ret_slot->id != id)
+        at += TIMES_SLOT;
+    check_int(ret_slot->id, id);
+    return at;
+}
+
+static void seen_days_ago(int64_t id, int days, bool whole)
+{
+    struct raw_slot slot;
+    int fd = open(path, O_RDWR);
+    off_t at = find_slot(fd, id, &slot);
+
+    slot.seen = (uint16_t)(slot.seen - days);
+    slot.check = crc32_of(span_of((const char *)&slot, sizeof slot - sizeof slot.check));
+    slot.check ^= !whole;
+    check_int(pwrite(fd, &slot, sizeof slot, at), sizeof slot);
+    close(fd);
+}
+
 static void test_bounded(void)
 {
-    struct times *times = opened(16);
-    struct times_row rows[20];
+    enum { SLOTS = TIMES_BUCKET / TIMES_SLOT, MORE = 20 };
+    struct times *times = opened(SLOTS);
+    struct times_row rows[SLOTS + MORE];
     int known = 0;
     bool meet;
 
-    for (int i = 0; i < 20; i++)
-        rows[i] = row(i, 1, 100 + i);
-    times_meet(times, rows, 16);
-    times_trim(times);
-    for (int i = 0; i < 16; i++)
-        known += is_known(times, i, 1);
-    check_int(known, 16);
-    times_meet(times, rows + 16, 4);
-    /* All but three were seen long ago; one of these is met again. */
-    run("sqlite3 %s 'UPDATE times SET seen = seen - 2 WHERE id NOT IN (3, 7, 19)'", path);
-    check(times_find(times, &rows[5], &meet) && meet);
-    times_meet(times, &rows[5], 1);
-    check(times_find(times, &rows[5], &meet) && !meet);
-    times_trim(times);
+    for (int i = 0; i < SLOTS + MORE; i++)
+        rows[i] = row(100 + i, 1, 100 + i);
+    times_meet(times, rows, SLOTS);
+    for (int i = 0; i < SLOTS; i++)
+        known += is_known(times, 100 + i, 1);
+    check_int(known, SLOTS);
+    /* So many were seen long ago, one more even longer; and that one is met again. */
+    for (int i = 0; i < MORE + 1; i++)
+        seen_days_ago(100 + 3 * i, i == 5 ? 9 : 2, true);
+    check(times_find(times, &rows[15], &meet) && meet);
+    times_meet(times, &rows[15], 1);
+    check(times_find(times, &rows[15], &meet) && !meet);
+    times_meet(times, rows + SLOTS, MORE);
     known = 0;
-    for (int i = 0; i < 20; i++)
-        known += is_known(times, i, 1);
-    check_int(known, 14); /* an eighth below the bound */
-    check(is_known(times, 3, 1) && is_known(times, 5, 1) && is_known(times, 7, 1) &&
-          is_known(times, 19, 1));
+    for (int i = 0; i < SLOTS + MORE; i++) {
+        bool left = i <= 3 * MORE && i % 3 == 0 && i != 15;
+        check(is_known(times, 100 + i, 1) == !left);
+    }
+    struct stat file;
+    check_int(stat(path, &file), 0);
+    check_int(file.st_size, 2 * TIMES_BUCKET);
+    end(times);
+}
+
+static void test_half_written_is_unknown(void)
+{
+    struct times *times = opened(0);
+    struct times_row noted[] = {row(1, 9, 100), row(2, 9, 200)};
+
+    times_set(times, noted, 2);
+    seen_days_ago(1, 0, false);
+    check(!is_known(times, 1, 9) && is_known(times, 2, 9));
+    times_meet(times, noted, 2);
+    check(is_known(times, 1, 9) && is_known(times, 2, 9));
+    end(times);
+}
+
+#define WRITERS 4
+#define ROWS_EACH 5000
+
+static void *meet_many(void *context)
+{
+    struct times *times = opened(0);
+    int64_t first = (int64_t)(intptr_t)context * ROWS_EACH;
+
+    for (int64_t i = first; i < first + ROWS_EACH; i++) {
+        struct times_row met =
+            row((int64_t)hash64(span_of((const char *)&i, sizeof i), 0), (uint64_t)i, 1000 + i);
+        times_meet(times, &met, 1);
+        check(is_known(times, met.id, (uint64_t)i));
+    }
+    times_close(times);
+    return NULL;
+}
+
+/* Each as a process of its own would be; the table is doubled many times meanwhile. */
+static void test_many_writers(void)
+{
+    pthread_t threads[WRITERS];
+
+    for (intptr_t i = 0; i < WRITERS; i++)
+        check_int(pthread_create(&threads[i], NULL, meet_many, (void *)i), 0);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    struct times *times = opened(0);
+    for (int64_t i = 0; i < WRITERS * ROWS_EACH; i++) {
+        struct times_row found =
+            row((int64_t)hash64(span_of((const char *)&i, sizeof i), 0), (uint64_t)i, 7);
+        bool meet;
+        check(times_find(times, &found, &meet) && found.mtime_ns == 1000 + i);
+    }
+    struct stat file;
+    check_int(stat(path, &file), 0);
+    check(file.st_size > WRITERS * ROWS_EACH * TIMES_SLOT &&
+          file.st_size < 4 * WRITERS * ROWS_EACH * TIMES_SLOT);
     end(times);
 }
 
 static void test_what_is_no_such_file_is_made_anew(void)
 {
     static const char *const spoiled[] = {
-        "head -c 9000 /dev/urandom >$db",
-        "sqlite3 $db 'CREATE TABLE times(id INTEGER PRIMARY KEY, other)'",
-        ": >$db",
+        "head -c 9000 /dev/urandom >$file",
+        "printf 'SQLite format 3' >$file",
+        ": >$file",
     };
-    for (size_t i = 0; i < sizeof spoiled / sizeof spoiled[0]; i++) {
+    for (size_t i = 0; i < 2 * sizeof spoiled / sizeof spoiled[0]; i++) {
         struct times_row noted = row(1, 9, 100);
-        run("db=%s; %s", path, spoiled[i]);
-        struct times *times = opened(0);
+        struct times *times = i % 2 ? opened(0) : NULL; /* also while it is open */
+        run("file=%s; %s", path, spoiled[i / 2]);
+        times = times ? times : opened(0);
+        check(!is_known(times, 1, 9));
         times_set(times, &noted, 1);
         check(is_known(times, 1, 9));
         end(times);
     }
+}
+
+/* Deleted while it is open: what was known is, as long as it stays open. */
+static void test_deleted(void)
+{
+    struct times *times = opened(0);
+    struct times_row noted = row(1, 9, 100);
+
+    times_set(times, &noted, 1);
+    check_int(unlink(path), 0);
+    check(is_known(times, 1, 9));
+    struct times *fresh = opened(0);
+    check(!is_known(fresh, 1, 9));
+    times_close(fresh);
+    end(times);
 }
 
 static void test_what_cannot_be_opened(void)
@@ -196,11 +305,13 @@ static void test_end(void)
 static void test_begin(void)
 {
     check(mkdtemp(directory) != NULL);
-    snprintf(path, sizeof path, "%s/times.db", directory);
+    snprintf(path, sizeof path, "%s/times", directory);
 }
 
 CHECK_MAIN(CHECK_TEST(test_begin), CHECK_TEST(test_known_until_the_version_changes),
            CHECK_TEST(test_another_version_is_a_modification),
            CHECK_TEST(test_who_was_first_is_right), CHECK_TEST(test_it_stays),
-           CHECK_TEST(test_bounded), CHECK_TEST(test_what_is_no_such_file_is_made_anew),
+           CHECK_TEST(test_bounded), CHECK_TEST(test_half_written_is_unknown),
+           CHECK_TEST(test_many_writers), CHECK_TEST(test_deleted),
+           CHECK_TEST(test_what_is_no_such_file_is_made_anew),
            CHECK_TEST(test_what_cannot_be_opened), CHECK_TEST(test_ids), CHECK_TEST(test_end))

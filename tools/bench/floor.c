@@ -4,7 +4,10 @@
  * kernel has, so that a benchmark can tell what FUSE costs here from what itemfs costs. Directories
  * below the root and files in them; no checks, no persistence, nothing is given back to the system.
  *
- * usage: floor MOUNTPOINT     runs in the foreground until it is unmounted
+ * usage: floor MOUNTPOINT [ro]     runs in the foreground until it is unmounted
+ *
+ * ro: opening and closing files is answered once, as on a read-only mount; files can be created and
+ * read only.
  */
 #define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
@@ -215,8 +218,14 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     fuse_reply_err(req, file ? 0 : ENOENT);
 }
 
+static bool opens_once;
+
 static void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
+    if (opens_once) {
+        fuse_reply_err(req, ENOSYS);
+        return;
+    }
     pthread_mutex_lock(&lock);
     if (fi->flags & O_TRUNC)
         resize(of(node), 0);
@@ -267,6 +276,13 @@ static void op_close(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
     (void)node;
     (void)fi;
     fuse_reply_err(req, 0);
+}
+
+static void op_flush(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
+{
+    (void)node;
+    (void)fi;
+    fuse_reply_err(req, opens_once ? ENOSYS : 0);
 }
 
 static void op_fsync(fuse_req_t req, fuse_ino_t node, int datasync, struct fuse_file_info *fi)
@@ -328,7 +344,7 @@ static const struct fuse_lowlevel_ops ops = {
     .create = op_create,
     .read = op_read,
     .write = op_write,
-    .flush = op_close,
+    .flush = op_flush,
     .release = op_close,
     .fsync = op_fsync,
     .opendir = op_opendir,
@@ -338,8 +354,9 @@ static const struct fuse_lowlevel_ops ops = {
 
 int main(int argc, char **argv)
 {
-    if (argc != 2)
+    if (argc < 2 || argc > 3)
         return 2;
+    opens_once = argc == 3;
     file_new(NULL, "", true); /* node 0 is none */
     file_new(NULL, "", true); /* the root */
     struct fuse_args args = FUSE_ARGS_INIT(0, NULL);

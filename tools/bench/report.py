@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Turns the lines of fsbench into a Markdown table: report.py FILES REPETITIONS DIRECTORY.
 
-DIRECTORY holds native.txt, floor.txt, itemfs.txt and readonly.txt.
+DIRECTORY holds native.txt, floor.txt, floor-readonly.txt, itemfs.txt and readonly.txt.
 """
 
 import os
@@ -81,15 +81,16 @@ def machine():
 
 
 def main(files, repetitions, directory):
-    native, floor, ours, read_only = (load(os.path.join(directory, f"{name}.txt"))
-                                      for name in ("native", "floor", "itemfs", "readonly"))
+    native, floor, ours, read_only, read_only_floor = (
+        load(os.path.join(directory, f"{name}.txt"))
+        for name in ("native", "floor", "itemfs", "readonly", "floor-readonly"))
     print(f"{files:,} files of 300 bytes, medians of {repetitions}; {machine()}.")
     print("\n| row | ext4 | itemfs | ratio | at most | met | floor | an acknowledged write survives |")
     print("|---|---|---|---|---|---|---|---|")
     for title, name, bar, survives in ROWS:
         print(row(title, name, bar, survives, native, ours, floor))
     for title, name, bar, survives in READ_ONLY:
-        print(row(title, name, bar, survives, native, read_only, {}))
+        print(row(title, name, bar, survives, native, read_only, read_only_floor))
     print("\n\"Floor\" is the ratio of a filesystem that only answers out of memory, stores nothing and "
           "waits for no disk (`tools/bench/floor.c`), on this machine.")
     print("\next4 is the filesystem below: without fsync its own figures survive kill -9 of the "

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Times of items that their service keeps none of, in a small SQLite file: what version an item had
- * when it was last seen, and since when. It may be deleted without loss: times begin anew. What it
- * cannot take is not noted, and an item is then seen for the first time again.
+ * Times of items that their service keeps none of, in a file: what version an item had when it was
+ * last seen, and since when. It may be deleted without loss: times begin anew. What it cannot take
+ * is not noted, and an item is then seen for the first time again.
  *
  * Rows are found by a hash of the item's name (64 bits): of ten million items two may share a row,
- * and then each seems to be changed when the other was seen. The file is bounded: of more than
- * TIMES_MOST rows those that were seen least lately go.
+ * and then each seems to be changed when the other was seen. The file is bounded: it has room for
+ * TIMES_MOST rows, and those that were seen least lately give way to others.
  *
  * All functions may be called from any thread; several processes may share the file.
  */
-#ifndef BACKEND_SQLITE_TIMES_H
-#define BACKEND_SQLITE_TIMES_H
+#ifndef BACKEND_TIMES_H
+#define BACKEND_TIMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,9 @@
 #include "base/err.h"
 #include "base/key.h"
 
-#define TIMES_MOST 4000000 /* about 250 MB */
+#define TIMES_MOST 4000000 /* 268 MB */
+#define TIMES_BUCKET 4096  /* bytes of the file; a row has a slot in one of its buckets */
+#define TIMES_SLOT 48
 
 struct times;
 
@@ -31,8 +33,8 @@ struct times_row {
     bool modified; /* another version was known before, or is said to have been */
 };
 
-/* Opens PATH, made with mode 0600 when it is absent; a damaged one is made anew. -EACCES, -EROFS,
- * -ENOSPC, -EIO. MOST: rows kept, 0: TIMES_MOST. */
+/* Opens PATH, made with mode 0600 when it is absent; what is no such file is made anew. -EACCES,
+ * -EROFS, -ENOSPC, -EIO. MOST: rows to have room for, 0: TIMES_MOST. */
 int times_open(const char *path, uint64_t most, struct times **ret_times, struct err *err);
 void times_close(struct times *times); /* accepts NULL */
 
@@ -47,7 +49,5 @@ bool times_find(struct times *times, struct times_row *row, bool *ret_meet);
 void times_meet(struct times *times, struct times_row *rows, size_t count);
 /* Notes ROWS as they are, whatever was known. */
 void times_set(struct times *times, const struct times_row *rows, size_t count);
-/* To be called now and then: keeps the file bounded. */
-void times_trim(struct times *times);
 
 #endif
