@@ -99,13 +99,17 @@ int config_value_seconds(const char *text, double *ret_seconds, struct err *err)
     return 0;
 }
 
-int config_value_wait(const char *text, uint64_t most, double *ret_seconds, struct err *err)
+int config_value_seconds_between(const char *text, double least, double most, double *ret_seconds,
+                                 struct err *err)
 {
-    double value = is_decimal(text) ? strtod(text, NULL) : 0;
+    double value;
+    int code = config_value_seconds(text, &value, err);
 
-    if (!(value > 0) || value > (double)most)
-        return err_set(err, EINVAL, "\"%s\" is no number of seconds above 0, up to %llu", text,
-                       (unsigned long long)most);
+    if (code)
+        return code;
+    if (value < least || value > most)
+        return err_set(err, EINVAL, "\"%s\" is no number of seconds from %g to %g", text, least,
+                       most);
     *ret_seconds = value;
     return 0;
 }

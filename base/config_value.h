@@ -18,8 +18,9 @@ int config_value_count(const char *text, uint64_t least, uint64_t most, uint64_t
                        struct err *err);
 /* Seconds, "2" or "0.5", up to a year. */
 int config_value_seconds(const char *text, double *ret_seconds, struct err *err);
-/* Seconds to wait: above 0, up to MOST. */
-int config_value_wait(const char *text, uint64_t most, double *ret_seconds, struct err *err);
+/* The same, from LEAST to MOST. */
+int config_value_seconds_between(const char *text, double least, double most, double *ret_seconds,
+                                 struct err *err);
 /* Capacity units a second, "25" or "0.5": above 0. */
 int config_value_units(const char *text, double *ret_units, struct err *err);
 /* A user's or group's number. */

@@ -145,6 +145,12 @@ const char *delivery_state_name(enum delivery_state state)
     return "waiting";
 }
 
+static int64_t age(int64_t time_ns)
+{
+    int64_t age_ns = clock_now_ns() - time_ns;
+    return age_ns > 0 ? age_ns : 0;
+}
+
 /* What the worker knows; gives the backend that its table is in. */
 static struct backend *add_now(struct worker *worker, struct delivery *delivery)
 {
@@ -152,9 +158,8 @@ static struct backend *add_now(struct worker *worker, struct delivery *delivery)
     struct buf position = delivery->position;
     *delivery = worker->now;
     delivery->position = position;
-    delivery->has_lag = delivery->state >= DELIVERY_IDLE;
-    if (worker->oldest_ns && clock_now_ns() > worker->oldest_ns)
-        delivery->lag_ns = clock_now_ns() - worker->oldest_ns;
+    delivery->has_lag = delivery->state == DELIVERY_IDLE || worker->oldest_ns;
+    delivery->lag_ns = worker->oldest_ns ? age(worker->oldest_ns) : 0;
     return worker->backend;
 }
 
@@ -167,14 +172,16 @@ static void add_tenure(struct worker *worker, struct delivery *delivery)
         buf_add_span(&delivery->position, buf_span(&tenure->position));
         delivery->has_position = delivery->position.len > 0;
     }
-    if (delivery->state != DELIVERY_STANDBY)
-        return;
     struct err reason = {""};
-    if (tenure->trouble.text[0])
+    if (tenure->trouble.text[0] && delivery->state != DELIVERY_OFF)
         err_set(&reason, 0, "the lease cannot be used: %s", tenure->trouble.text);
-    else if (tenure->other.len)
+    else if (delivery->state == DELIVERY_STANDBY && tenure->other.len)
         err_set(&reason, 0, "delivered by %.*s", (int)tenure->other.len, tenure->other.data);
+    if (!reason.text[0])
+        return;
     snprintf(delivery->reason, sizeof delivery->reason, "%s", reason.text);
+    if (delivery->state != DELIVERY_STANDBY)
+        delivery->state = DELIVERY_WAITING;
 }
 
 /* Counted where it is at hand: in a store. */
@@ -186,14 +193,13 @@ static void add_behind(struct backend *backend, struct delivery *delivery)
 
     if (!delivery->has_position || !backend || !backend_can(backend, BACKEND_LOG))
         return;
-    buf_add_char(&delivery->position, '\0');
-    if (buf_error(&delivery->position) == 0 &&
-        backend_describe(backend, span_text(delivery->table), &table, &err) == 0 &&
+    if (backend_describe(backend, span_text(delivery->table), &table, &err) == 0 &&
         backend_stream_lag(backend, table, delivery->position.data, &lag, &err) == 0) {
         delivery->has_behind = true;
         delivery->behind = lag.records;
+        delivery->has_lag = true;
+        delivery->lag_ns = lag.first_ns ? age(lag.first_ns) : 0;
     }
-    buf_resize(&delivery->position, delivery->position.len - 1);
     table_free(table);
 }
 
@@ -203,7 +209,7 @@ int deliver_each(struct deliver *deliver, delivery_fn each, void *context)
 
     for (size_t i = 0; deliver && i < deliver->count && code == 0; i++) {
         struct delivery delivery = {.table = NULL};
-        buf_init(&delivery.position, LEASE_TEXT_MAX + 1);
+        buf_init(&delivery.position, LEASE_TEXT_MAX);
         struct backend *backend = add_now(deliver->workers[i], &delivery);
         add_tenure(deliver->workers[i], &delivery);
         add_behind(backend, &delivery);

@@ -121,6 +121,8 @@ static int renew(struct tenure *tenure, bool last)
             backend_lease_write(tenure->backend, span_text(tenure->name), count,
                                 span_text(last ? "" : tenure->holder), buf_span(&position), &err);
     renewed(tenure, code, asked, began_ns);
+    if (code == -ESTALE)
+        log_warning("deliver", "table %s: the lease is lost: another delivers", tenure->name);
     tell(tenure, code, &err);
     return code;
 }

@@ -11,18 +11,38 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-#define POSITION_BYTES_MAX (LEASE_TEXT_MAX + 1)
 /* How often a table is looked at: cheap in a store, a request elsewhere. */
 #define LOOK_STORE_NS (2 * NS_PER_S)
 #define LOOK_SERVICE_NS (30 * NS_PER_S)
 
 /* ---- how it stands ---- */
 
-void worker_set_state(struct worker *worker, enum delivery_state state, const char *reason)
+static const char *table_name(const struct worker *worker)
+{
+    return worker->config->name;
+}
+
+static const char *function_name(const struct worker *worker)
+{
+    return worker->config->function.shown;
+}
+
+bool worker_set_state(struct worker *worker, enum delivery_state state, const char *reason)
 {
     scoped_lock(&worker->lock);
+    bool news = worker->now.state != state || strcmp(worker->now.reason, reason) != 0;
+
     worker->now.state = state;
     snprintf(worker->now.reason, sizeof worker->now.reason, "%s", reason);
+    return news;
+}
+
+/* There is nothing to deliver. */
+static void set_off(struct worker *worker, const char *reason)
+{
+    if (worker_set_state(worker, DELIVERY_OFF, reason))
+        log_info("deliver", "table %s: no changes for %s: %s", table_name(worker),
+                 function_name(worker), reason);
 }
 
 void worker_note_error(struct worker *worker, const char *text)
@@ -42,16 +62,6 @@ void worker_count(struct worker *worker, uint64_t *counter, uint64_t more)
 {
     scoped_lock(&worker->lock);
     *counter += more;
-}
-
-static const char *table_name(const struct worker *worker)
-{
-    return worker->config->name;
-}
-
-static const char *function_name(const struct worker *worker)
-{
-    return worker->config->function.shown;
 }
 
 double worker_chance(void)
@@ -126,8 +136,6 @@ static int place_behind(struct worker *worker, struct err *err)
 {
     buf_clear(&worker->behind);
     int code = backend_stream_position(worker->stream, &worker->behind);
-    if (code == 0 && worker->behind.len > LEASE_TEXT_MAX)
-        code = -EFBIG;
     return code ? err_set(err, -code, "table %s: the position in its stream cannot be kept",
                           table_name(worker))
                 : 0;
@@ -138,7 +146,6 @@ static int move_on(struct worker *worker)
 {
     buf_clear(&worker->position);
     buf_add_span(&worker->position, buf_span(&worker->behind));
-    buf_add_char(&worker->position, '\0');
     return buf_error(&worker->position);
 }
 
@@ -164,8 +171,10 @@ static int idle(struct worker *worker, uint64_t number)
     int code = tenure_note(&worker->tenure, number, buf_span(&worker->behind));
 
     worker_note_oldest(worker, 0);
-    worker_set_state(worker, worker->table->stream ? DELIVERY_IDLE : DELIVERY_OFF,
-                     worker->table->stream ? "" : "the table's stream is off");
+    if (worker->table->stream)
+        worker_set_state(worker, DELIVERY_IDLE, "");
+    else
+        set_off(worker, "the table's stream is off");
     if (code == 0)
         code = move_on(worker);
     return code ? code : tenure_pause(&worker->tenure, number, worker->stream->pause_ns);
@@ -199,7 +208,7 @@ static void set_table(struct worker *worker, struct backend *backend, struct tab
 static int begin_anew(struct worker *worker)
 {
     buf_clear(&worker->position);
-    buf_add(&worker->position, STREAM_OLDEST, sizeof STREAM_OLDEST);
+    buf_add_text(&worker->position, STREAM_OLDEST);
     return buf_error(&worker->position) ? buf_error(&worker->position) : 1;
 }
 
@@ -307,12 +316,13 @@ static void serve(struct worker *worker)
     uint64_t number;
     int code = tenure_start(tenure, worker->backend, table_name(worker), &err);
 
-    if (code < 0)
+    if (code < 0) {
         log_error("deliver", "table %s: %s", table_name(worker), err.text);
+        (void)tenure_pause(tenure, 0, LOOK_SERVICE_NS);
+    }
     while (code == 0) {
         worker_set_state(worker, DELIVERY_STANDBY, "");
         code = tenure_begin(tenure, &number, &worker->position);
-        buf_add_char(&worker->position, '\0');
         if (code == 0 && run_tenure(worker, number) == -ENOENT)
             code = -ENOENT;
     }
@@ -336,7 +346,7 @@ static void await_table(struct worker *worker)
         set_table(worker, NULL, NULL);
         return;
     }
-    worker_set_state(worker, DELIVERY_OFF, err_text(&err, code));
+    set_off(worker, err_text(&err, code));
     (void)tenure_pause(&worker->tenure, 0, LOOK_STORE_NS);
 }
 
@@ -393,8 +403,8 @@ int worker_new(const struct table_config *config, struct source *source, const c
     worker->now.function = config->function.shown;
     tenure_init(&worker->tenure, holder);
     batch_init(&worker->batch);
-    buf_init(&worker->position, POSITION_BYTES_MAX);
-    buf_init(&worker->behind, POSITION_BYTES_MAX);
+    buf_init(&worker->position, LEASE_TEXT_MAX);
+    buf_init(&worker->behind, LEASE_TEXT_MAX);
     pthread_mutex_init(&worker->lock, NULL);
     pthread_cond_init(&worker->end, NULL);
     worker->caller = caller_new(config);

@@ -47,7 +47,8 @@ void worker_free(struct worker *worker);
  * be delivered by whoever has the next tenure. (worker_batch.c) */
 int worker_deliver(struct worker *worker, uint64_t number);
 
-void worker_set_state(struct worker *worker, enum delivery_state state, const char *reason);
+/* Whether that is news. */
+bool worker_set_state(struct worker *worker, enum delivery_state state, const char *reason);
 void worker_note_error(struct worker *worker, const char *text);
 /* OLDEST_NS: when what is being delivered was changed; 0: there is nothing. */
 void worker_note_oldest(struct worker *worker, int64_t oldest_ns);

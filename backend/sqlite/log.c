@@ -144,14 +144,12 @@ void log_parts_release(struct log_parts *parts)
     buf_release(&parts->sort);
 }
 
-/* Of the type that is KNOWN or, where that is NULL, stands in the column TYPE_AT. */
-static int column_typed_part(sqlite3_stmt *row, int at, int type_at,
-                             const struct key_attribute *known, struct buf *buf,
-                             struct span *ret_part)
+/* The row says what a key part is as long as its table is there. */
+static int column_typed_part(sqlite3_stmt *row, int at, int type_at, enum value_type type,
+                             struct buf *buf, struct span *ret_part)
 {
-    enum value_type type = known ? known->type : VALUE_S;
-    struct span name = span_of(NULL, 0);
-    int code = known ? 0 : column_span(row, type_at, &name);
+    struct span name;
+    int code = column_span(row, type_at, &name);
 
     if (code == 0 && name.data && !value_type_from_name(name, &type))
         code = -EUCLEAN;
@@ -174,10 +172,10 @@ int log_entry_of_row(const struct store *store, sqlite3_stmt *row, const struct 
         .new_ttl = sqlite3_column_int64(row, LOG_NEW_TTL),
         .scratch_parent = (uint64_t)sqlite3_column_int64(row, LOG_PARENT),
     };
-    int code = column_typed_part(row, LOG_PK, LOG_KEY_TYPE, table ? &table->partition : NULL,
+    int code = column_typed_part(row, LOG_PK, LOG_KEY_TYPE, table ? table->partition.type : VALUE_S,
                                  &parts->partition, &entry->key.partition);
     if (code == 0)
-        code = column_typed_part(row, LOG_SK, LOG_SORT_TYPE, table ? &table->sort : NULL,
+        code = column_typed_part(row, LOG_SK, LOG_SORT_TYPE, table ? table->sort.type : VALUE_S,
                                  &parts->sort, &entry->key.sort);
     if (code == 0)
         code = column_span(row, LOG_OLD, &entry->old_body);

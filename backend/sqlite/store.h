@@ -242,8 +242,8 @@ struct log_parts {
 };
 void log_parts_init(struct log_parts *parts);
 void log_parts_release(struct log_parts *parts);
-/* A row of STATEMENT_LOG or STATEMENT_STREAM; spans live until the next step. TABLE: whose row it
- * is, where that may have been dropped since; or NULL. */
+/* A row of STATEMENT_LOG or STATEMENT_STREAM; spans live until the next step. TABLE (may be NULL)
+ * tells what its keys are where it was dropped. */
 int log_entry_of_row(const struct store *store, sqlite3_stmt *row, const struct table *table,
                      struct log_parts *parts, struct log_entry *entry, struct err *err);
 

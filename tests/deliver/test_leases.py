@@ -91,13 +91,33 @@ class Leases(DeliveryTest):
         self.assertIn(f"pid {second.process.pid} ".encode(),
                       self.store.rows("SELECT holder FROM lease")[0][0])
 
+    def take_away(self):
+        """As another daemon would take the lease that has stood still."""
+        self.run_tool(["sqlite3", self.db,
+                       "UPDATE lease SET count = count + 1, holder = 'another'"])
+
+    def test_lost_while_a_call_is_under_way(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+        function = self.function(script=[{"hold": release}])
+        self.put_numbers(0, 1)
+        self.write_config(function, function_timeout=600)
+        mount = self.mounted()
+        function.wait_calls(1)
+        self.take_away()
+        # It is broken off: the function has not replied.
+        self.wait_status(mount, state="standby", reason="delivered by another", retries=0)
+        self.assertIn("the lease is lost: another delivers", mount.log_text())
+        self.wait_status(mount, state="idle", records=1)  # after "another" has stood still
+        self.assertFalse(release.is_set())
+        self.assertEqual(2, len(function.deliveries))
+
     def test_lost_while_waiting_for_the_next_try(self):
         function = self.function(reply=500)
         first, second, _ = self.two(function, function_retry=3600)
         self.put_numbers(0, 1)
         self.wait_status(first, state="waiting")
-        # As another daemon would: whoever has looked long enough takes it.
-        self.run_tool(["sqlite3", self.db, "UPDATE lease SET count = count + 1, holder = 'another'"])
+        self.take_away()
         self.wait_status(first, state="standby", reason="delivered by another")
         function.reply = 200
         function.wait_records(1)  # by the one that sees first that "another" stands still

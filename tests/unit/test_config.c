@@ -259,9 +259,9 @@ static void bad_functions(void)
     check_error("[table t]\nfunction = https://h/\nfunction_batch = 101\n",
                 "m.conf:3: function_batch: \"101\" is no number from 1 to 100");
     check_error("[table t]\nfunction = https://h/\nfunction_timeout = 0\n",
-                "m.conf:3: function_timeout: \"0\" is no number of seconds above 0, up to 3600");
+                "m.conf:3: function_timeout: \"0\" is no number of seconds from 0.01 to 3600");
     check_error("[table t]\nfunction = https://h/\nfunction_retry = 3601\n",
-                "m.conf:3: function_retry: \"3601\" is no number of seconds above 0, up to 3600");
+                "m.conf:3: function_retry: \"3601\" is no number of seconds from 0.01 to 3600");
     check_error("[table t]\nfunction_retry = 1\n",
                 "m.conf: table t: function_* belongs to a function");
     check_error("[table t]\nfunction = exec:/bin/p\nfunction_secret_file = s\n",

@@ -13,11 +13,10 @@ static int look_at_stream(struct backend *backend, const struct table *table,
     cleanup(buf_release) struct buf position;
     struct err own = {""};
 
-    buf_init(&position, LEASE_TEXT_MAX + 1);
+    buf_init(&position, LEASE_TEXT_MAX);
     buf_add_span(&position, buf_span(&delivery->lease.position));
     if (position.len == 0)
         buf_add_text(&position, STREAM_OLDEST);
-    buf_add_char(&position, '\0');
     if (buf_error(&position))
         return err_set(err, ENOMEM, "no memory");
     int r = backend_stream_lag(backend, table, position.data, &delivery->lag, &own);
@@ -94,8 +93,8 @@ void delivery_add_rows(const struct delivery *delivery, struct grid *grid)
     grid_addf(grid, "  to come");
     if (delivery->lag.records)
         grid_addf(grid, "%llu change%s, the first is %.0f s old",
-                  (unsigned long long)delivery->lag.records,
-                  delivery->lag.records == 1 ? "" : "s", seconds_behind(delivery));
+                  (unsigned long long)delivery->lag.records, delivery->lag.records == 1 ? "" : "s",
+                  seconds_behind(delivery));
     else
         grid_addf(grid, "nothing");
 }
