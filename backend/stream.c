@@ -57,6 +57,41 @@ void backend_stream_close(struct stream *stream)
         stream->backend->ops->stream_close(stream);
 }
 
+static int take_time(void *context, const struct change *change)
+{
+    *(int64_t *)context = change->time_ns;
+    return 0;
+}
+
+static int stream_lag(struct stream *stream, struct stream_lag *ret_lag, struct err *err)
+{
+    struct stream_lag lag = {0, 0};
+    int code = backend_stream_behind(stream, &lag.records, err);
+
+    if (code == 0)
+        code = backend_stream_next(stream, 1, take_time, &lag.first_ns, err);
+    if (code < 0)
+        return code;
+    *ret_lag = lag;
+    return 0;
+}
+
+int backend_stream_lag(struct backend *backend, const struct table *table, const char *position,
+                       struct stream_lag *ret_lag, struct err *err)
+{
+    struct stream *stream = NULL;
+    int code = need_streams(backend, err);
+
+    if (code == 0 && !backend->ops->stream_behind) /* before anything is asked for */
+        code = err_set(err, EOPNOTSUPP, "the %s backend counts no records", backend->ops->kind);
+    if (code == 0)
+        code = backend_stream_open(backend, table, position, &stream, err);
+    if (code == 0)
+        code = stream_lag(stream, ret_lag, err);
+    backend_stream_close(stream);
+    return code;
+}
+
 void lease_init(struct lease *lease)
 {
     lease->count = 0;

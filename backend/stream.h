@@ -50,6 +50,15 @@ int backend_stream_position(struct stream *, struct buf *out);
 int backend_stream_behind(struct stream *, uint64_t *ret_records, struct err *);
 void backend_stream_close(struct stream *); /* accepts NULL */
 
+/* How far behind somebody is who goes on from POSITION. */
+struct stream_lag {
+    uint64_t records;
+    int64_t first_ns; /* when the first of them was made; 0: there are none */
+};
+/* -EOPNOTSUPP where nobody can tell. */
+int backend_stream_lag(struct backend *, const struct table *, const char *position,
+                       struct stream_lag *ret_lag, struct err *);
+
 /*
  * A lease: who has it says so again and again, which counts it up. Who has seen it stand at the
  * same count for long enough, by a clock of his own, may take it. With it goes a position, which

@@ -82,6 +82,9 @@ void config_free(struct config *config)
         free(config->tables[i].name);
         free(config->tables[i].backend);
         free(config->tables[i].ttl);
+        function_release(&config->tables[i].function);
+        free(config->tables[i].function_secret_file);
+        free(config->tables[i].function_ca_file);
     }
     free(config->backends);
     free(config->tables);
@@ -118,7 +121,10 @@ struct table_config *config_add_table(struct config *config, struct span name)
 
     config->tables = array;
     if (table)
-        table->name = strndup(name.data, name.len);
+        *table = (struct table_config){.name = strndup(name.data, name.len),
+                                       .function_timeout = 30,
+                                       .function_retry = 1,
+                                       .function_batch = CONFIG_BATCH_MOST};
     return table && table->name ? table : NULL;
 }
 

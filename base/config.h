@@ -11,7 +11,9 @@
  *                    type = dynamodb, region, endpoint, profile, ca_file, tables, segments,
  *                    read_units, write_units
  *   [table NAME]     backend, keys, tag_rule, show_keys, format, ttl, stream,
- *                    and where it is in a service read_units, write_units
+ *                    where it is in a service read_units, write_units,
+ *                    function, and with it function_timeout, function_retry, function_batch,
+ *                    function_secret_file, function_ca_file
  *
  * A file without [backend] sections has one backend, "store", in items.db beside the file.
  */
@@ -24,10 +26,12 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/function.h"
 #include "base/log.h"
 #include "base/table.h"
 
 #define CONFIG_SEGMENTS_MOST 64
+#define CONFIG_BATCH_MOST 100
 
 enum backend_type { BACKEND_TYPE_SQLITE, BACKEND_TYPE_DYNAMODB };
 
@@ -57,6 +61,13 @@ struct table_config {
     char *ttl; /* attribute; NULL with has_ttl: none */
     bool stream;
     double read_units, write_units; /* a second, that it may consume; 0: any */
+    struct function function;       /* what its changes are delivered to; FUNCTION_NONE */
+    bool has_function_key;          /* one of those below was set */
+    double function_timeout;        /* seconds that a call may take; 30 */
+    double function_retry;          /* seconds before the second try, more before later ones; 1 */
+    uint64_t function_batch;        /* records in a call at most; CONFIG_BATCH_MOST */
+    char *function_secret_file;     /* absolute; what signs requests; NULL: they are not */
+    char *function_ca_file;         /* absolute; certificates that the function's may come from */
 };
 
 struct config {

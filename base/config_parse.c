@@ -263,6 +263,20 @@ static int check_table_budget(struct parser *parser, const struct table_config *
                    budget_place);
 }
 
+static int check_function(struct parser *parser, const struct table_config *table)
+{
+    enum function_kind kind = table->function.kind;
+
+    if (table->has_function_key && kind == FUNCTION_NONE)
+        return err_set(parser->err, EINVAL, "%s: table %s: function_* belongs to a function",
+                       parser->path, table->name);
+    if ((table->function_secret_file || table->function_ca_file) && kind != FUNCTION_HTTP)
+        return err_set(parser->err, EINVAL,
+                       "%s: table %s: function_secret_file and function_ca_file belong to a URL",
+                       parser->path, table->name);
+    return 0;
+}
+
 static int default_path(struct parser *parser, struct backend_config *backend)
 {
     cleanup_free char *name = NULL;
@@ -301,6 +315,8 @@ static int finish(struct parser *parser)
             r = parser_fail(parser, "backend: there is no [backend %s]", backend);
         if (r == 0)
             r = check_table_budget(parser, &config->tables[i]);
+        if (r == 0)
+            r = check_function(parser, &config->tables[i]);
     }
     return r;
 }

@@ -10,15 +10,14 @@
 
 #define CACHE_SIZE_MOST (UINT64_C(1) << 40)
 #define ITEM_SIZE_MOST (UINT64_C(512) << 20) /* a value in SQLite ends at 1e9 bytes */
-
-#define PAUSE_LEAST_S 0.1
-#define PAUSE_MOST_S 60
+#define WAIT_LEAST_MS 10
+#define WAIT_MOST_MS 3600000
 
 enum form {
     FORM_SIZE,      /* uint64_t: bytes, LEAST to MOST */
     FORM_COUNT,     /* uint64_t, LEAST to MOST */
     FORM_SECONDS,   /* double */
-    FORM_PAUSE,     /* double, PAUSE_LEAST_S to PAUSE_MOST_S */
+    FORM_WAIT,      /* double: seconds, LEAST to MOST milliseconds */
     FORM_UNITS,     /* double; 0: not set */
     FORM_ID,        /* uid_t, gid_t */
     FORM_MODE,      /* unsigned, octal */
@@ -28,6 +27,7 @@ enum form {
     FORM_TEXT,      /* char * */
     FORM_PATH,      /* char *, made absolute */
     FORM_ATTRIBUTE, /* char *, NULL for "none" */
+    FORM_FUNCTION,  /* struct function */
 };
 
 struct setting {
@@ -55,6 +55,7 @@ static const char *const format_words[] = {"plain", "typed", NULL};
     .section = SECTION_TABLE, .name = #key, .form = kind,                                          \
     .field = offsetof(struct table_config, member)
 #define HAS(type, member) .has = offsetof(struct type, member)
+#define HAS_FUNCTION_KEY HAS(table_config, has_function_key)
 
 static const struct setting settings[] = {
     {MOUNT(cache_size, FORM_SIZE), .most = CACHE_SIZE_MOST},
@@ -68,7 +69,7 @@ static const struct setting settings[] = {
     {MOUNT(quiet, FORM_SWITCH)},
     {MOUNT(max_item_size, FORM_SIZE), .least = 1, .most = ITEM_SIZE_MOST},
     {MOUNT(rename_grace, FORM_SECONDS)},
-    {MOUNT(stream_poll, FORM_PAUSE)},
+    {MOUNT(stream_poll, FORM_WAIT), .least = 100, .most = 60000},
     {MOUNT(follow, FORM_SWITCH)},
     {MOUNT(log_level, FORM_WORD), .words = level_words},
     {BACKEND(type, FORM_WORD), .words = type_words},
@@ -91,6 +92,15 @@ static const struct setting settings[] = {
     {TABLE(stream, FORM_SWITCH, stream), HAS(table_config, has_stream)},
     {TABLE(read_units, FORM_UNITS, read_units)},
     {TABLE(write_units, FORM_UNITS, write_units)},
+    {TABLE(function, FORM_FUNCTION, function)},
+    {TABLE(function_timeout, FORM_WAIT, function_timeout), HAS_FUNCTION_KEY, .least = WAIT_LEAST_MS,
+     .most = WAIT_MOST_MS},
+    {TABLE(function_retry, FORM_WAIT, function_retry), HAS_FUNCTION_KEY, .least = WAIT_LEAST_MS,
+     .most = WAIT_MOST_MS},
+    {TABLE(function_batch, FORM_COUNT, function_batch), HAS_FUNCTION_KEY, .least = 1,
+     .most = CONFIG_BATCH_MOST},
+    {TABLE(function_secret_file, FORM_PATH, function_secret_file), HAS_FUNCTION_KEY},
+    {TABLE(function_ca_file, FORM_PATH, function_ca_file), HAS_FUNCTION_KEY},
 };
 #define SETTING_COUNT (sizeof settings / sizeof settings[0])
 _Static_assert(SETTING_COUNT <= 64, "setting_number promises places below 64");
@@ -191,6 +201,18 @@ static int put_word(const struct setting *setting, void *field, const char *text
     return 0;
 }
 
+static int put_function(struct function *field, const char *text, struct err *err)
+{
+    struct function function;
+    int r = function_parse(text, &function, err);
+
+    if (r < 0)
+        return r;
+    function_release(field);
+    *field = function;
+    return 0;
+}
+
 static int setting_put(const struct setting *setting, void *field, const char *text,
                        const char *directory, struct err *err)
 {
@@ -198,8 +220,9 @@ static int setting_put(const struct setting *setting, void *field, const char *t
     case FORM_SIZE: return config_value_size(text, setting->least, setting->most, field, err);
     case FORM_COUNT: return config_value_count(text, setting->least, setting->most, field, err);
     case FORM_SECONDS: return config_value_seconds(text, field, err);
-    case FORM_PAUSE:
-        return config_value_seconds_between(text, PAUSE_LEAST_S, PAUSE_MOST_S, field, err);
+    case FORM_WAIT:
+        return config_value_seconds_between(text, (double)setting->least / 1000,
+                                            (double)setting->most / 1000, field, err);
     case FORM_UNITS: return config_value_units(text, field, err);
     case FORM_ID: return config_value_id(text, field, err);
     case FORM_MODE: return config_value_mode(text, field, err);
@@ -209,6 +232,7 @@ static int setting_put(const struct setting *setting, void *field, const char *t
     case FORM_TEXT:
     case FORM_PATH:
     case FORM_ATTRIBUTE: return put_text(setting, field, text, directory, err);
+    case FORM_FUNCTION: return put_function(field, text, err);
     }
     return -EINVAL;
 }

@@ -139,6 +139,7 @@ struct notifier;
 struct filler;
 struct streams;
 struct changes;
+struct deliver;
 
 struct mount {
     struct config *config;
@@ -149,6 +150,7 @@ struct mount {
     struct filler *filler;
     struct streams *streams; /* NULL: none are followed */
     struct changes *changes;
+    struct deliver *deliver;
     const char *mountpoint;
     int64_t mounted_ns;
     uid_t uid;
@@ -500,7 +502,7 @@ bool stream_change_of_locked(const struct mount *, const struct inode *inode,
 void streams_json(struct mount *, struct buf *out);
 void streams_metrics(struct mount *, struct buf *out);
 
-/* --- the control directory (control.c, status.c, usage.c) --- */
+/* --- the control directory (control.c, status.c, usage.c, delivery.c) --- */
 
 #define CONTROL_NAME ".itemfs"
 /* PATH is relative to the control directory. Directories and files; -ENOENT. */
@@ -516,6 +518,11 @@ void status_metrics(struct mount *, struct buf *out);
 /* What a service's tables have consumed: a member of its backend's object, and as metrics. */
 void usage_json(struct backend *, struct buf *out);
 void usage_metrics(struct mount *, struct buf *out);
+/* A label's value: what ends it, escaped. */
+void metric_label(struct buf *out, const char *text);
+/* How the delivery of changes stands: a member of the status, and as metrics. */
+void delivery_json(struct mount *, struct buf *out);
+void delivery_metrics(struct mount *, struct buf *out);
 
 extern const struct fuse_lowlevel_ops itemfs_ops;
 

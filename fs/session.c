@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "deliver/deliver.h"
 #include "fs/changes.h"
 
 #define WORKERS 16
@@ -238,6 +239,8 @@ int session_start(struct config *config, const char *mountpoint, struct fuse_arg
         code = changes_start(mount, err);
     if (code == 0)
         code = follow_start(mount, err);
+    if (code == 0)
+        code = deliver_start(config, mount->source, mount->mountpoint, &mount->deliver, err);
     if (code < 0) {
         session_stop(mount);
         return code;
@@ -296,11 +299,13 @@ static void free_lists(struct mount *mount)
 
 void session_stop(struct mount *mount)
 {
+    deliver_leave(mount->deliver);
     if (mount->follower_started || mount->keeper_started)
         follow_stop(mount);
     if (mount->notifier)
         finish_work(mount);
     changes_stop(mount);
+    deliver_stop(mount->deliver);
     if (mount->session) {
         filler_stop(mount);
         notifier_stop(mount);        /* before the descriptor it writes to is closed */

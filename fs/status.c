@@ -77,9 +77,11 @@ void status_json(struct mount *mount, struct buf *out)
     buf_addf(out,
              "  \"saves\": %" PRIu64 ",\n  \"refusals\": %" PRIu64 ",\n  \"conflicts\": %" PRIu64
              ",\n  \"foreign_changes\": %" PRIu64 ",\n  \"held_drafts\": %" PRIu64
-             ",\n  \"waiting_deletes\": %" PRIu64 "\n}\n",
+             ",\n  \"waiting_deletes\": %" PRIu64,
              mount->saves, mount->refusals, mount->conflicts, mount->foreign_changes,
              now.held_drafts, now.waiting_deletes);
+    delivery_json(mount, out);
+    buf_add_text(out, "\n}\n");
 }
 
 static void metric(struct buf *out, const char *name, const char *type, const char *help,
@@ -141,4 +143,5 @@ void status_metrics(struct mount *mount, struct buf *out)
                    offsetof(struct backend_counters, write_ns), 1e9);
     usage_metrics(mount, out);
     streams_metrics(mount, out);
+    delivery_metrics(mount, out);
 }

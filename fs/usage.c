@@ -110,8 +110,7 @@ struct sample {
     struct buf *out;
 };
 
-/* A label's value: what ends it, escaped. */
-static void add_label(struct buf *out, const char *text)
+void metric_label(struct buf *out, const char *text)
 {
     for (; *text; text++) {
         if (*text == '\\' || *text == '"' || *text == '\n')
@@ -128,7 +127,7 @@ static int add_sample(void *context, const struct usage *usage)
     if (sample->family->known && !sample->family->known(usage))
         return 0;
     buf_addf(out, "itemfs_%s{backend=\"%s\",table=\"", sample->family->name, sample->backend);
-    add_label(out, usage->table);
+    metric_label(out, usage->table);
     buf_addf(out, "\",operation=\"%s\"} ", usage->operation);
     sample->family->add(usage, out);
     buf_add_char(out, '\n');

@@ -121,11 +121,13 @@ static int before_sending(void *context, char *peer, char *own, int peer_port, i
     return slot->sending++ == 0 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
+/* A buffer that holds less than HTTP_BODY_MAX is for one who wants no more. */
 static size_t take_body(char *data, size_t size, size_t count, void *context)
 {
     struct buf *body = context;
-    buf_add(body, data, size * count);
-    return buf_error(body) ? 0 : size * count;
+    size_t len = size * count, room = body->max - body->len;
+    buf_add(body, data, body->max < HTTP_BODY_MAX && len > room ? room : len);
+    return buf_error(body) ? 0 : len;
 }
 
 /* Programs that credential_process starts get none of our connections. */
@@ -407,6 +409,9 @@ static void fill_response(struct slot *slot, struct buf *body, struct http_respo
     copy_header(slot, "x-amz-crc32", response->crc32, sizeof response->crc32);
     copy_header(slot, "date", response->date, sizeof response->date);
     response->retry_after_ms = retry_after(slot);
+    curl_off_t seconds = 0;
+    curl_easy_getinfo(slot->easy, CURLINFO_RETRY_AFTER, &seconds);
+    response->retry_after_s = seconds;
 }
 
 static int failure_code(const struct slot *slot, CURLcode code)
@@ -482,7 +487,7 @@ static int perform(struct http *http, struct slot *slot, const struct http_reque
     struct curl_slist *headers = NULL;
     long connected = 0;
 
-    buf_init(&body, HTTP_BODY_MAX);
+    buf_init(&body, request->keep ? request->keep : HTTP_BODY_MAX);
     slot->sending = 0;
     int error = make_headers(request, &headers, err);
     if (error)

@@ -35,8 +35,10 @@ struct http_request {
     const char *const *headers; /* "Name: value", NULL at the end; may be NULL */
     struct span body;
     int connect_ms, timeout_ms; /* 0: HTTP_CONNECT_MS, HTTP_REQUEST_MS */
-    bool fresh; /* over a new connection, which is closed afterwards: a kept one may turn out to be
-                   closed only when the request has gone, and then nobody knows what became of it */
+    bool fresh;  /* over a new connection, which is closed afterwards: a kept one may turn out to be
+                    closed only when the request has gone, and then nobody knows what became of it */
+    size_t keep; /* bytes of the answer's body that are of interest: the rest is read and thrown
+                    away, less than HTTP_BODY_MAX. 0: all, HTTP_BODY_MAX at most */
     const atomic_bool *cancelled; /* may be NULL; looked at at least every 200 ms: -EINTR */
 };
 
@@ -48,6 +50,7 @@ struct http_response {
     char crc32[16];         /* x-amz-crc32 */
     char date[40];          /* Date */
     int64_t retry_after_ms; /* x-amz-retry-after; -1: absent */
+    int64_t retry_after_s;  /* Retry-After, also where it is a date; 0: absent */
 };
 void http_response_init(struct http_response *response);
 void http_response_release(struct http_response *response);

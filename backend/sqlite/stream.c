@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A table's stream out of the change log, and leases. A position is the id of the last change that
- * was given or passed over: the store's id and a number of the log.
+ * was given or passed over, which is the store's id and a number of the log, and then the table's
+ * number: one that was made anew under the same name has a stream of its own.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 #include "base/clock.h"
 
 #define PAUSE_NS (40 * (NS_PER_S / 1000))
-#define POSITION_LEN 32
+#define POSITION_LEN 48
 
 struct store_stream {
     struct stream stream; /* first */
@@ -30,16 +31,19 @@ static struct store_stream *stream_of(struct stream *stream)
 
 /* --- Positions --- */
 
-static bool parse_position(const char *position, char ret_store[17], uint64_t *ret_sequence)
-{
-    size_t digits = strspn(position, "0123456789abcdef");
+struct position {
+    char store[17]; /* 16 hexadecimal digits, as its numbers */
+    uint64_t sequence, table_id;
+};
 
-    if (digits != POSITION_LEN || position[digits])
+static bool parse_position(const char *text, struct position *ret_position)
+{
+    size_t digits = strspn(text, "0123456789abcdef");
+
+    if (digits != POSITION_LEN || text[digits])
         return false;
-    memcpy(ret_store, position, 16);
-    ret_store[16] = '\0';
-    *ret_sequence = strtoull(position + 16, NULL, 16);
-    return true;
+    return sscanf(text, "%16c%16" SCNx64 "%16" SCNx64, ret_position->store, &ret_position->sequence,
+                  &ret_position->table_id) == 3;
 }
 
 /* The end of the log, and up to where records were dropped. */
@@ -65,7 +69,7 @@ static int ends_of_log(struct store *store, uint64_t *ret_newest, uint64_t *ret_
 static int begin_at(struct store_stream *stream, const char *position, struct err *err)
 {
     uint64_t newest, dropped;
-    char store[17];
+    struct position place = {.store = ""};
     int code = ends_of_log(stream->store, &newest, &dropped, err);
 
     if (code)
@@ -74,12 +78,13 @@ static int begin_at(struct store_stream *stream, const char *position, struct er
         stream->after = dropped;
     } else if (strcmp(position, STREAM_NOW) == 0) {
         stream->after = newest;
-    } else if (!parse_position(position, store, &stream->after)) {
+    } else if (!parse_position(position, &place)) {
         return err_set(err, EINVAL, "table %s: \"%.80s\" is no position of its stream",
                        stream->table->name, position);
-    } else if (strcmp(store, stream->store->id) != 0 || stream->after > newest) {
-        stream->stream.lost = true;
-        stream->after = dropped;
+    } else {
+        stream->stream.lost = strcmp(place.store, stream->store->id) != 0 ||
+                              place.sequence > newest || place.table_id != stream->table->id;
+        stream->after = stream->stream.lost ? dropped : place.sequence;
     }
     return 0;
 }
@@ -220,7 +225,7 @@ int store_stream_position(struct stream *stream, struct buf *out)
     char id[33];
 
     store_change_id(&own->store->backend, own->after, id);
-    buf_add_text(out, id);
+    buf_addf(out, "%s%016" PRIx64, id, own->table->id);
     return buf_error(out);
 }
 

@@ -126,6 +126,35 @@ static void records_outlive_their_table(void)
     wipe();
 }
 
+/* A place in the stream of a table is none in that of another of its name. */
+static void places_name_their_table(void)
+{
+    struct backend *b = open_store();
+    struct table *old = make_table(b, "users", "id", NULL, NULL);
+    struct stream *stream = NULL;
+    struct err err = {""};
+    struct buf place;
+    int count = 0;
+
+    check_int(backend_drop_table(b, old, false, &err), 0);
+    struct table *new = make_table(b, "users", "id", NULL, NULL);
+    check_int(put_number(b, new, 1, &err), 0);
+    buf_init(&place, LEASE_TEXT_MAX);
+    check_int(backend_stream_open(b, old, STREAM_NOW, &stream, &err), 0);
+    check_int(backend_stream_position(stream, &place), 0);
+    backend_stream_close(stream);
+    check_int(backend_stream_open(b, new, place.data, &stream, &err), 0);
+    check(stream->lost);
+    check_int(backend_stream_next(stream, 0, count_change, &count, &err), 0);
+    check_int(count, 1);
+    backend_stream_close(stream);
+    buf_release(&place);
+    table_free(old);
+    table_free(new);
+    close_whole(b);
+    wipe();
+}
+
 /* A reader that comes too late is told so, and gets what is still there. */
 static void dropped_records_are_missed(void)
 {
@@ -153,8 +182,9 @@ static void dropped_records_are_missed(void)
     backend_stream_close(stream);
     /* A place that this store has never had, and one of another store. */
     for (int i = 0; i < 2; i++) {
-        char place[33];
-        backend_change_id(b, 1000000, place);
+        char id[33], place[49];
+        backend_change_id(b, 1000000, id);
+        snprintf(place, sizeof place, "%s%016llx", id, (unsigned long long)t->id);
         memset(place, 'a', i ? 16 : 0);
         count = 0;
         check_int(backend_stream_open(b, t, place, &stream, &err), 0);
@@ -402,7 +432,8 @@ static void full_disks_are_told(void)
 CHECK_MAIN(CHECK_TEST(setup), CHECK_TEST(foreign_files_are_refused),
            CHECK_TEST(newer_and_damaged_files_are_refused), CHECK_TEST(older_files_are_taken_over),
            CHECK_TEST(dropped_records_are_missed), CHECK_TEST(records_outlive_their_table),
-           CHECK_TEST(damage_is_told_when_met), CHECK_TEST(empty_files_become_stores),
-           CHECK_TEST(another_client_reads_rows), CHECK_TEST(read_only_stores_are_read),
-           CHECK_TEST(missing_rights_are_told), CHECK_TEST(read_only_filesystems_are_read),
-           CHECK_TEST(full_disks_are_told), CHECK_TEST(teardown))
+           CHECK_TEST(places_name_their_table), CHECK_TEST(damage_is_told_when_met),
+           CHECK_TEST(empty_files_become_stores), CHECK_TEST(another_client_reads_rows),
+           CHECK_TEST(read_only_stores_are_read), CHECK_TEST(missing_rights_are_told),
+           CHECK_TEST(read_only_filesystems_are_read), CHECK_TEST(full_disks_are_told),
+           CHECK_TEST(teardown))

@@ -14,8 +14,9 @@ MAY_INCLUDE = {
     "base": set(),
     "net": {"base"},
     "backend": {"net", "base"},
+    "deliver": {"backend", "net", "base"},
     "cache": {"base"},
-    "fs": {"cache", "backend", "base"},
+    "fs": {"cache", "deliver", "backend", "base"},
     "tools": {"backend", "base"},
 }
 # The one place that owns a third-party header.

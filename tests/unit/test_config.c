@@ -226,6 +226,53 @@ static void bad_budgets(void)
     check_error("[mount]\nread_units = 5\n", "m.conf:2: no key \"read_units\" in [mount]");
 }
 
+static void functions(void)
+{
+    struct config *config = parsed("[table a]\nfunction = https://h/p?q=1\nfunction_timeout = 0.5\n"
+                                   "function_retry=2\nfunction_batch = 7\n"
+                                   "function_secret_file = s\nfunction_ca_file = /ca.pem\n"
+                                   "[table b]\nfunction = exec:/bin/p \"a b\" ; a comment\n"
+                                   "[table c]\n");
+    const struct table_config *a = &config->tables[0], *b = &config->tables[1];
+
+    check_int(a->function.kind, FUNCTION_HTTP);
+    check_text(span_text(a->function.url), "https://h/p?q=1");
+    check(a->function_timeout == 0.5 && a->function_retry == 2 && a->function_batch == 7);
+    check_text(span_text(a->function_secret_file), "/etc/itemfs/s");
+    check_text(span_text(a->function_ca_file), "/ca.pem");
+    check_int(b->function.kind, FUNCTION_PROGRAM);
+    check_text(span_text(b->function.arguments[1]), "a b");
+    check(!b->function.arguments[2]);
+    check(b->function_timeout == 30 && b->function_retry == 1 && b->function_batch == 100);
+    check(!b->function_secret_file && !b->function_ca_file);
+    check_int(config->tables[2].function.kind, FUNCTION_NONE);
+    config_free(config);
+}
+
+static void bad_functions(void)
+{
+    check_error("[table t]\nfunction = ftp://h/\n",
+                "m.conf:2: function: a function is https://..., "
+                "http://... or exec:/PATH/PROGRAM");
+    check_error("[table t]\nfunction = exec:bin/p\n",
+                "m.conf:2: function: exec: wants the whole path of a program: exec:/PATH/PROGRAM");
+    check_error("[table t]\n\nfunction = http://example.com/\n",
+                "m.conf:3: function: http:// to example.com, which is not this machine, a private "
+                "address or a name of one word: use https://");
+    check_error("[table t]\nfunction = https://h/\nfunction_batch = 101\n",
+                "m.conf:3: function_batch: \"101\" is no number from 1 to 100");
+    check_error("[table t]\nfunction = https://h/\nfunction_timeout = 0\n",
+                "m.conf:3: function_timeout: \"0\" is no number of seconds from 0.01 to 3600");
+    check_error("[table t]\nfunction = https://h/\nfunction_retry = 3601\n",
+                "m.conf:3: function_retry: \"3601\" is no number of seconds from 0.01 to 3600");
+    check_error("[table t]\nfunction_retry = 1\n",
+                "m.conf: table t: function_* belongs to a function");
+    check_error("[table t]\nfunction = exec:/bin/p\nfunction_secret_file = s\n",
+                "m.conf: table t: function_secret_file and function_ca_file belong to a URL");
+    check_error("[table t]\nfunction = exec:/bin/p\nfunction_ca_file = s\n",
+                "m.conf: table t: function_secret_file and function_ca_file belong to a URL");
+}
+
 /* Lines that inih would cut or stop at are refused as a whole. */
 static void bad_lines(void)
 {
@@ -276,7 +323,7 @@ static void example(void)
     for (; (name = config_key(known, &section)); known++)
         if (lines[known] != (strcmp(name, "type") == 0 ? 2 : 1)) /* two types of backend */
             check_fail("the example has %zu lines for %s in [%s]", lines[known], name, section);
-    check_int(known, 32);
+    check_int(known, 39);
     check(!buf_error(&text));
     config_free(parsed(text.data));
 }
@@ -428,6 +475,6 @@ static void applying(void)
 
 CHECK_MAIN(CHECK_TEST(defaults), CHECK_TEST(every_mount_key), CHECK_TEST(backends_and_tables),
            CHECK_TEST(errors_name_the_line), CHECK_TEST(bad_values), CHECK_TEST(budgets),
-           CHECK_TEST(bad_budgets), CHECK_TEST(bad_lines), CHECK_TEST(example), CHECK_TEST(options),
-           CHECK_TEST(sources), CHECK_TEST(services), CHECK_TEST(state_directories),
-           CHECK_TEST(applying))
+           CHECK_TEST(bad_budgets), CHECK_TEST(functions), CHECK_TEST(bad_functions),
+           CHECK_TEST(bad_lines), CHECK_TEST(example), CHECK_TEST(options), CHECK_TEST(sources),
+           CHECK_TEST(services), CHECK_TEST(state_directories), CHECK_TEST(applying))

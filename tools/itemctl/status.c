@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "tools/itemctl/delivery.h"
 #include "tools/itemctl/itemctl.h"
 #include "tools/itemctl/output.h"
 
@@ -18,9 +19,12 @@
 struct table_status {
     struct table *table;
     uint64_t items;
+    bool delivered; /* it has a function: */
+    struct delivery delivery;
 };
 
 struct backend_status {
+    struct source *source;
     const struct backend_config *config;
     struct backend *backend;
     struct table_status *tables;
@@ -29,10 +33,17 @@ struct backend_status {
     uint64_t bytes, free_bytes;
 };
 
+static void table_status_release(struct table_status *table)
+{
+    table_free(table->table);
+    if (table->delivered)
+        delivery_release(&table->delivery);
+}
+
 static void status_release(struct backend_status *status)
 {
     for (size_t i = 0; i < status->count; i++)
-        table_free(status->tables[i].table);
+        table_status_release(&status->tables[i]);
     free(status->tables);
 }
 
@@ -86,6 +97,25 @@ static bool is_counted(const struct backend *backend)
     return backend_can(backend, BACKEND_ORDERED);
 }
 
+/* Where two backends have a table of that name, it is one of them that has the function. */
+static int collect_delivery(const struct backend_status *status, struct table_status *table,
+                            struct err *err)
+{
+    struct span name = span_text(table->table->name);
+    const struct table_config *settings = config_table(status->source->config, name);
+    struct backend *backend = NULL;
+    struct table *found = NULL;
+
+    if (!settings || settings->function.kind == FUNCTION_NONE)
+        return 0;
+    int r = source_table(status->source, name, &backend, &found, err);
+    if (r == 0 && backend == status->backend)
+        r = delivery_look(backend, found, settings, &table->delivery, err);
+    table->delivered = r == 0 && backend == status->backend;
+    table_free(found);
+    return r;
+}
+
 static int collect(struct backend_status *status, struct err *err)
 {
     struct walk walk = {.limit = COUNT_MAX};
@@ -96,6 +126,8 @@ static int collect(struct backend_status *status, struct err *err)
     for (size_t i = 0; r == 0 && counts && i < status->count; i++)
         r = backend_walk(status->backend, status->tables[i].table, &walk, count_item,
                          &status->tables[i].items, err);
+    for (size_t i = 0; r == 0 && i < status->count; i++)
+        r = collect_delivery(status, &status->tables[i], err);
     if (r == 0)
         r = backend_draft_list(status->backend, span_of(NULL, 0), count_draft, status, err);
     if (r == 0 && logs)
@@ -130,6 +162,10 @@ static void add_table_json(struct buf *out, const struct backend_status *status,
     if (is_counted(status->backend))
         buf_addf(out, ", \"%s\": %llu", table->items < COUNT_MAX ? "ItemCount" : "ItemCountAtLeast",
                  (unsigned long long)table->items);
+    if (table->delivered) {
+        buf_add_text(out, ", \"Delivery\": ");
+        delivery_to_json(&table->delivery, out);
+    }
     buf_add_char(out, '}');
 }
 
@@ -181,6 +217,8 @@ static void add_table_row(struct grid *grid, const struct backend_status *status
                   table->items == 1 ? "" : "s", table->items < COUNT_MAX ? "" : " or more");
     else
         grid_addf(grid, "not counted");
+    if (table->delivered)
+        delivery_add_rows(&table->delivery, grid);
 }
 
 static int show_backend(const struct backend_status *status, struct err *err)
@@ -208,6 +246,7 @@ static int show_backend(const struct backend_status *status, struct err *err)
 static int add_backend(struct ctl *ctl, size_t place, struct buf *document)
 {
     cleanup(status_release) struct backend_status status = {
+        .source = ctl->source,
         .config = &ctl->config->backends[place],
         .backend = ctl->source->backends[place],
     };

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""How delivery stands, as the mount and itemctl tell it."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import threading
+
+from delivery import DeliveryTest, ITEMCTL, unittest
+
+
+class Status(DeliveryTest):
+    def delivery(self):
+        tables = json.loads(self.itemctl("status").stdout)["Backends"][0]["Tables"]
+        return next(table for table in tables if table["TableName"] == self.table).get("Delivery")
+
+    def test_of_a_mount(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+        function = self.function(script=[200, 500, {"hold": release}])
+        self.put_numbers(0, 1)
+        self.write_config(function, function_batch=1)
+        mount = self.mounted()
+        self.wait_status(mount, state="idle", records=1)
+        self.put_numbers(1, 4)
+        function.wait_calls(3)
+        status = self.status(mount)
+        position, last = status.pop("position"), status.pop("last_error_time")
+        self.assertRegex(position, r"^[0-9a-f]{48}$")
+        self.assertRegex(last, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$")
+        self.assertGreater(status.pop("lag_seconds"), 0)
+        self.assertEqual({"table": self.table, "function": function.url, "state": "delivering",
+                          "behind": 3, "records": 1, "batches": 1, "retries": 1, "dropped": 0,
+                          "skipped": 0, "lost": 0, "last_error": "HTTP status 500"}, status)
+        metrics = self.metrics(mount)
+        self.assertGreater(metrics.pop("lag_seconds"), 0)
+        self.assertEqual({"records_total": 1, "batches_total": 1, "retries_total": 1,
+                          "dropped_records_total": 0, "skipped_records_total": 0, "lost_total": 0,
+                          "behind_records": 3, "active": 1, "failing": 0}, metrics)
+        release.set()
+        status = self.wait_status(mount, state="idle", records=4, behind=0, lag_seconds=0)
+        self.assertNotEqual(position, status["position"])
+        self.assertNotIn("reason", status)
+
+    def test_metrics_are_well_formed(self):
+        self.write_config(self.function())
+        mount = self.mounted()
+        with open(f"{mount.point}/.itemfs/metrics", encoding="utf-8") as file:
+            text = file.read()
+        for name in set(re.findall(r"^(itemfs_delivery_\w+)\{", text, re.M)):
+            self.assertEqual(1, len(re.findall(rf"^# HELP {name} .*\n# TYPE {name} (counter|gauge)$",
+                                               text, re.M)), name)
+
+    def test_without_functions(self):
+        mount = self.mounted()
+        with open(f"{mount.point}/.itemfs/status.json", encoding="utf-8") as file:
+            self.assertNotIn("delivery", json.load(file))
+        self.assertIsNone(self.delivery())
+
+    def test_of_a_store(self):
+        function = self.function()
+        self.put_numbers(0, 3)
+        self.assertIsNone(self.delivery())
+        self.write_config(f"{function.url}?token=x")
+        found = self.delivery()
+        self.assertGreater(found.pop("SecondsBehind"), 0)
+        self.assertEqual({"Function": function.url, "RecordsBehind": 3}, found)
+        mount = self.mounted()
+        status = self.wait_status(mount, state="idle", records=3)
+        found = self.delivery()
+        self.assertRegex(found.pop("Holder"), rf"pid {mount.process.pid} on {mount.point} \(")
+        # The lease may lag behind by a renewal, where only others' changes have come since.
+        self.assertRegex(found.pop("Position"), rf"^{status['position'][:16]}")
+        self.assertEqual({"Function": function.url, "RecordsBehind": 0, "SecondsBehind": 0}, found)
+        mount.unmount()
+        self.make_older(10)
+        self.put_numbers(3, 4)
+        self.make_older(1000)
+        found = self.delivery()
+        self.assertNotIn("Holder", found)
+        self.assertEqual(1, found["RecordsBehind"])
+        self.assertGreaterEqual(found["SecondsBehind"], 1000)
+
+    def test_of_a_store_for_people(self):
+        self.put_numbers(0, 2)
+        self.make_older(100)
+        self.write_config("exec:/opt/handler --token word")
+        main, side = pty.openpty()
+        self.addCleanup(os.close, main)
+        subprocess.run([ITEMCTL, "-s", self.conf, "status"], stdout=side, stderr=side,
+                       env=self.environment(), check=True)
+        os.close(side)
+        text = os.read(main, 65536).decode().replace("\r\n", "\n")
+        rows = dict(re.findall(r"^(  \w[\w ]*?) {2,}(.*)$", text, re.M))
+        self.assertEqual("exec:/opt/handler", rows["  delivered to"])
+        self.assertEqual("nobody", rows["  by"])
+        self.assertRegex(rows["  to come"], r"^2 changes, the first is 1\d\d s old$")
+        self.assertNotIn("word", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
