@@ -9,11 +9,12 @@ import select
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 import unittest
 
 from follow import Follower, described, fill, is_opening
-from harness import BIN, ITEMCTL, PlaceTest, wait_for
+from harness import BIN, ITEMCTL, LONG, PlaceTest, wait_for
 from store import Store
 
 HOUR = 3600
@@ -147,6 +148,62 @@ class Dropped(EndTest):
             self.itemctl("create", "n", "--key", "id:N")
             wait_for("the table", lambda: os.path.exists(self.mnt + "/n"))
         self.mount.terminate()
+
+    def test_at_any_moment(self):
+        """Tables come and go while programs open, poll, read and close their file."""
+        stop, seen, wrong = threading.Event(), set(), []
+
+        def use():
+            try:
+                fd = os.open(self.file, os.O_RDONLY)
+            except OSError as error:
+                return error.errno
+            try:
+                poller = select.poll()
+                poller.register(fd, select.POLLIN)
+                for _ in range(3):
+                    poller.poll(20)
+                    data = os.read(fd, 1 << 16)
+                    if data and not data.endswith(b"}\n"):
+                        wrong.append(data)
+                return 0
+            except OSError as error:
+                return error.errno
+            finally:
+                os.close(fd)
+
+        def go_on():
+            while not stop.is_set():
+                seen.add(use())
+
+        threads = [threading.Thread(target=go_on) for _ in range(6)]
+        self.addCleanup(lambda: [thread.join() for thread in threads])
+        self.addCleanup(stop.set)
+        for thread in threads:
+            thread.start()
+        for turn in range(20 if not LONG else 500):
+            wait_for("the new table", lambda name=f"k{turn}": self.try_save(name))
+            killed = self.follow("cat", self.file)
+            killed.process.kill()
+            self.itemctl("drop", "t", "--force")
+            self.itemctl("create", "t", "--key", "key")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], wrong)
+        self.assertLessEqual(seen, {0, errno.ESTALE, errno.ENOENT})
+        wait_for("the new table", lambda: self.try_save("last"))
+        self.assertEqual(["INSERT last"], described(self.lines()))
+        self.mount.terminate()
+
+    def try_save(self, name):
+        """False where the mount has still the old table, or none."""
+        try:
+            self.save(name)
+            return True
+        except OSError as error:
+            self.assertIn(error.errno, (errno.ENOENT, errno.ESTALE))
+            return False
 
 
 class Mount(EndTest):
