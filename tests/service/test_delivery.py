@@ -22,7 +22,7 @@ class ServiceDeliveryTest(DeliveryTest):
         return DeliveryTest.environment.__func__(type(self), **{**self.engine.environment(), **more})
 
     def backend_section(self):
-        return "[mount]\nstream_poll = 0.1\n[backend b]\ntype = dynamodb\nregion = us-east-1"
+        return "[backend b]\ntype = dynamodb\nregion = us-east-1"
 
     def setUp(self):
         streams = self.engine.client("dynamodbstreams")
@@ -32,6 +32,9 @@ class ServiceDeliveryTest(DeliveryTest):
             self.skipTest(f"{self.engine.name} has no streams: {error}")
         self.table = fresh_name()
         super().setUp()
+
+    def create(self, *options):
+        super().create(*options)
         told = self.itemctl("changes", self.table, status=None)
         if "backend has no streams" in told.stderr:
             self.skipTest(told.stderr)
