@@ -55,12 +55,12 @@ static struct inode *known_item_locked(struct mount *mount, struct inode *dir, s
     struct inode *inode = inode_find(mount->cache, dir, CLASS_ITEM, part);
     if (!inode || backend_can(dir->volume->backend, BACKEND_LOG))
         return inode;
-    bool same = inode->meta.version == version || inode->edit;
+    bool same = inode->meta.version == version;
     bool newer = inode_told_ago(inode) < cache_ms() - mark.ms || /* asked for later than that */
                  cache_has_moved(mount->cache, dir, part, mark.stamp);
     if (same && !newer)
         inode_told_at(inode, mark.ms);
-    if (same || newer)
+    if (same || newer || inode->edit)
         return inode;
     supersede_locked(mount, dir, part);
     return NULL;
