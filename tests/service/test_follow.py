@@ -239,18 +239,27 @@ class Followed(FollowTest):
         wait_for("its end here", lambda: not os.path.exists(os.path.join(self.dir, "a.json")))
         other.unmount()
 
-    def test_listed_while_it_is_open(self):
-        """A listing that comes by while a file is open for writing does not vouch for its text."""
+    def test_changed_while_it_is_open(self):
+        """The path leads to what there is now; what is open stays as it was, also where a listing
+        comes by."""
         path = os.path.join(self.dir, "a.json")
-        self.put(id={"S": "a"}, n={"N": "1"})
-        wait_for("the item", lambda: self.read_or_none("a.json") == {"id": "a", "n": 1})
-        wait_for("its record", lambda: self.stream()["changes"] == 1)
-        with open(path, "r+", encoding="utf-8") as file:
-            self.assertEqual({"id": "a", "n": 1}, json.load(file))
-            self.put(id={"S": "a"}, n={"N": "2"})
-            wait_for("the record", lambda: self.stream()["changes"] == 2)
-            self.assertEqual(["a.json"], os.listdir(self.dir))
-        wait_for("the text, once the file is closed", lambda: self.read("a.json")["n"] == 2)
+        for number, change in enumerate((self.put, self.remove)):
+            self.put(id={"S": "a"}, n={"N": "1"})
+            wait_for("the item", lambda: self.read_or_none("a.json") == {"id": "a", "n": 1})
+            wait_for("its record", lambda: self.stream()["changes"] == 2 * number + 1)
+            with open(path, "r+", encoding="utf-8") as file:
+                change(id={"S": "a"}, n={"N": "2"})
+                wait_for("the record", lambda: self.stream()["changes"] == 2 * number + 2)
+                there = [] if change == self.remove else ["a.json"]
+                wait_for("the listing", lambda: os.listdir(self.dir) == there)
+                new = {"id": "a", "n": 2} if there else None
+                wait_for("the path", lambda: self.read_or_none("a.json") == new)
+                self.assertEqual({"id": "a", "n": 1}, json.load(file))
+            self.assertEqual(new, self.read_or_none("a.json"))
+
+    def remove(self, id, n):
+        del n
+        self.boto.delete_item(TableName=self.table, Key={"id": id})
 
     def test_switched_off_and_on_elsewhere(self):
         """The mount is told by nobody, and does not go on as if nothing had changed meanwhile."""
