@@ -96,15 +96,15 @@ struct inode {
     uint64_t number;               /* st_ino */
     _Atomic(enum inode_kind) kind; /* read without the lock: it tells what the object is */
     enum inode_state state;
-    uint32_t since_ms;   /* when it became OUTDATED or doubted, or the backend last told of it; low
-                            bits of the steady clock */
-    bool in_cache : 1;   /* on the list of bodies */
-    bool storing : 1;    /* its body is being handed to the kernel */
-    bool filled : 1;     /* it was; of a directory: it was listed to the end */
-    bool listed : 1;     /* on its parent's list of local entries */
-    bool conflicted : 1; /* its last rename was refused, and the kernel will try it once more */
-    bool frozen : 1;     /* a rename is under way: edits and saves wait for cache->changed */
-    bool superseded : 1; /* OUTDATED by this mount itself: no path may lead to it any more */
+    uint32_t since_ms;    /* when it became OUTDATED or doubted, or the backend last told of it; low
+                             bits of the steady clock */
+    bool in_cache : 1;    /* on the list of bodies */
+    bool storing : 1;     /* its body is being handed to the kernel */
+    bool filled : 1;      /* it was; of a directory: it was listed to the end */
+    bool listed : 1;      /* on its parent's list of local entries */
+    bool conflicted : 1;  /* its last rename was refused, and the kernel will try it once more */
+    bool frozen : 1;      /* a rename is under way: edits and saves wait for cache->changed */
+    bool superseded : 1;  /* OUTDATED by this mount itself: no path may lead to it any more */
     bool shown_early : 1; /* a directory: its times were shown while something was being made in it
                            */
     bool replaced : 1; /* REMOVED by a rename over it: who comes too late still gets its content */

@@ -181,7 +181,8 @@ void partition_told_locked(struct mount *mount, struct inode *dir, uint32_t ms)
 static bool is_there(struct mount *mount, const struct inode *dir, uint32_t since_ms)
 {
     scoped_lock(&mount->cache->lock);
-    if (!dir->there || dir->doubted || dir->linger || backend_can(dir->volume->backend, BACKEND_LOG))
+    if (!dir->there || dir->doubted || dir->linger ||
+        backend_can(dir->volume->backend, BACKEND_LOG))
         return false;
     int32_t later_ms = (int32_t)(cache_ms() - inode_told_ago(dir) - since_ms);
     return later_ms >= 0 || told_counts(mount, dir);

@@ -47,8 +47,8 @@ struct scan_mark mark_now_locked(const struct mount *mount)
     return (struct scan_mark){cache_stamp(mount->cache), cache_ms()};
 }
 
-/* Whether INODE is open for writing and keeps its name, whatever the backend has. Not where a stream
- * told of a change; but while this mount writes it, nobody can tell whose change that is. */
+/* Whether INODE is open for writing and keeps its name, whatever the backend has. Not where a
+ * stream told of a change; but while this mount writes it, nobody can tell whose change that is. */
 static bool is_kept(const struct inode *inode)
 {
     const struct edit *edit = inode->edit;

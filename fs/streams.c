@@ -11,7 +11,8 @@
  *
  * A table is followed from when its stream was read to its end until that was last done SILENCE_NS
  * ago, the stream has lost records, or it is switched off. Then everything that counted because of
- * it becomes doubtful. The follower looks at that, since this thread may be waiting for the service.
+ * it becomes doubtful. The follower looks at that, since this thread may be waiting for the
+ * service.
  */
 #include "fs/mount.h"
 
