@@ -31,6 +31,8 @@ struct stream {
     int64_t pause_ns; /* how long to wait before there may be more, once all was given */
     bool lost;        /* records were gone before they could be given, or cannot be told; the
                          caller clears it */
+    bool off;         /* it is switched off, or was since the caller cleared this: there are no
+                         records of what was changed meanwhile. Not told with BACKEND_LOG */
 };
 
 #define STREAM_OLDEST "oldest" /* everything that is kept */

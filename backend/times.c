@@ -211,6 +211,14 @@ static bool make_anew(const struct times *times)
            write_head(times, 1);
 }
 
+/* Whether the file has all its buckets: somebody may have cut it off. */
+static bool is_whole(const struct times *times, uint64_t buckets)
+{
+    struct stat file;
+
+    return fstat(times->fd, &file) == 0 && (uint64_t)file.st_size >= bucket_offset(buckets);
+}
+
 /* The number of buckets, or 0: nothing can be noted now, and nothing is held. */
 static uint64_t writing_begin(struct times *times)
 {
@@ -218,6 +226,8 @@ static uint64_t writing_begin(struct times *times)
     uint64_t buckets = 0;
     if (lock_file(times, F_WRLCK)) {
         buckets = count_buckets(times);
+        if (buckets && !is_whole(times, buckets))
+            buckets = 0;
         if (buckets == 0 && make_anew(times))
             buckets = 1;
         if (buckets == 0)

@@ -286,8 +286,16 @@ uint32_t cache_ms(void)
 
 void inode_told_at(struct inode *inode, uint32_t ms)
 {
+    if (inode->doubted && (int32_t)(ms - inode->since_ms) <= 0)
+        return;
     inode->since_ms = ms;
     inode->doubted = false;
+}
+
+void inode_doubt(struct inode *inode)
+{
+    inode->doubted = true;
+    inode->since_ms = cache_ms();
 }
 
 uint32_t inode_told_ago(const struct inode *inode)

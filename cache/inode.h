@@ -96,15 +96,15 @@ struct inode {
     uint64_t number;               /* st_ino */
     _Atomic(enum inode_kind) kind; /* read without the lock: it tells what the object is */
     enum inode_state state;
-    uint32_t since_ms;   /* when it became OUTDATED, or the backend last told of it; low bits of the
-                            steady clock */
-    bool in_cache : 1;   /* on the list of bodies */
-    bool storing : 1;    /* its body is being handed to the kernel */
-    bool filled : 1;     /* it was; of a directory: it was listed to the end */
-    bool listed : 1;     /* on its parent's list of local entries */
-    bool conflicted : 1; /* its last rename was refused, and the kernel will try it once more */
-    bool frozen : 1;     /* a rename is under way: edits and saves wait for cache->changed */
-    bool superseded : 1; /* OUTDATED by this mount itself: no path may lead to it any more */
+    uint32_t since_ms;    /* when it became OUTDATED or doubted, or the backend last told of it; low
+                             bits of the steady clock */
+    bool in_cache : 1;    /* on the list of bodies */
+    bool storing : 1;     /* its body is being handed to the kernel */
+    bool filled : 1;      /* it was; of a directory: it was listed to the end */
+    bool listed : 1;      /* on its parent's list of local entries */
+    bool conflicted : 1;  /* its last rename was refused, and the kernel will try it once more */
+    bool frozen : 1;      /* a rename is under way: edits and saves wait for cache->changed */
+    bool superseded : 1;  /* OUTDATED by this mount itself: no path may lead to it any more */
     bool shown_early : 1; /* a directory: its times were shown while something was being made in it
                            */
     bool replaced : 1; /* REMOVED by a rename over it: who comes too late still gets its content */
@@ -173,9 +173,12 @@ void inode_unref(struct cache *, struct inode *inode);
 void inode_forget(struct cache *, struct inode *inode, uint64_t lookups);
 /* Takes its name away; STATE is REMOVED or OUTDATED. Does nothing to one that has none. */
 void inode_detach(struct cache *, struct inode *inode, enum inode_state state);
-/* What the backend told of INODE was asked for at MS, as cache_ms has it; how many milliseconds ago
- * that was. */
+/* What the backend told of INODE was asked for at MS, as cache_ms has it. Where that is not after
+ * inode_doubt, it counts for nothing. */
 void inode_told_at(struct inode *inode, uint32_t ms);
+/* What the backend was asked about INODE up to now counts no more. */
+void inode_doubt(struct inode *inode);
+/* How many milliseconds ago one of these was. */
 uint32_t cache_ms(void);
 uint32_t inode_told_ago(const struct inode *inode);
 /* Gives an ATTACHED or detached inode another name (and kind); nothing may be attached there.

@@ -83,14 +83,25 @@ void attr_fill_locked(struct mount *mount, struct inode *inode, struct stat *sta
     *ret_timeout = timeout_of(mount, inode);
 }
 
+/* Of one that is being written, or in which something is: the name stays, whatever the attributes
+ * do, unless what it stands for changes elsewhere. */
+static double name_timeout_of(const struct mount *mount, const struct inode *inode)
+{
+    if (!inode->volume || backend_can(inode->volume->backend, BACKEND_LOG))
+        return CACHE_FOREVER;
+    if (inode->doubted)
+        return 0;
+    return told_by_stream(inode) ? CACHE_FOREVER : mount->config->cache_ttl;
+}
+
 void entry_fill_locked(struct mount *mount, struct inode *inode, bool alias,
                        struct fuse_entry_param *ret_entry)
 {
     *ret_entry = (struct fuse_entry_param){.ino = inode->node};
     attr_fill_locked(mount, inode, &ret_entry->attr, &ret_entry->attr_timeout);
     ret_entry->entry_timeout = alias ? 0 : ret_entry->attr_timeout;
-    if (inode->edit || inode->locals) /* the name stays, whatever the attributes do */
-        ret_entry->entry_timeout = alias ? 0 : CACHE_FOREVER;
+    if (inode->edit || inode->locals)
+        ret_entry->entry_timeout = alias ? 0 : name_timeout_of(mount, inode);
     inode->lookups++;
 }
 
@@ -170,7 +181,8 @@ void partition_told_locked(struct mount *mount, struct inode *dir, uint32_t ms)
 static bool is_there(struct mount *mount, const struct inode *dir, uint32_t since_ms)
 {
     scoped_lock(&mount->cache->lock);
-    if (!dir->there || dir->linger || backend_can(dir->volume->backend, BACKEND_LOG))
+    if (!dir->there || dir->doubted || dir->linger ||
+        backend_can(dir->volume->backend, BACKEND_LOG))
         return false;
     int32_t later_ms = (int32_t)(cache_ms() - inode_told_ago(dir) - since_ms);
     return later_ms >= 0 || told_counts(mount, dir);

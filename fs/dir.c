@@ -356,6 +356,7 @@ int listing_read(struct listing *listing, fuse_req_t req, off_t offset, size_t s
     if (buf_error(out))
         return -ENOMEM;
     out->len = 0;
+    listing->given = (size_t)offset; /* what stands before is of no use where a reader has jumped */
     for (size_t index = (size_t)offset;;) {
         int code = fetch_until(listing, index, err);
         if (code == 0 && index >= entry_count(listing))

@@ -247,10 +247,12 @@ static void *follower_main(void *context)
         followers[i].position = mount->log_positions[i];
         followers[i].polled_ns = clock_steady_ns();
     }
-    while (followers && timer_sleep(mount, FOLLOW_MS * (NS_PER_S / 1000)))
+    while (followers && timer_sleep(mount, FOLLOW_MS * (NS_PER_S / 1000))) {
+        streams_watch(mount); /* here nothing waits for a service */
         for (size_t i = 0; i < count; i++)
             if (backend_can(followers[i].backend, BACKEND_LOG))
                 follow_backend(&followers[i]);
+    }
     for (size_t i = 0; followers && i < count; i++)
         buf_release(&followers[i].partitions);
     free(followers);
@@ -267,7 +269,6 @@ static void *keeper_main(void *context)
         wait_ns = KEEPER_MS * (NS_PER_S / 1000);
         grace_run(mount, NULL, false);
         drafts_retry(mount);
-        streams_watch(mount);
         for (size_t i = 0; i < mount->source->count && !mount->config->read_only; i++) {
             struct err err = {0};
             int64_t next_ns = wait_ns;

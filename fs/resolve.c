@@ -47,6 +47,14 @@ struct scan_mark mark_now_locked(const struct mount *mount)
     return (struct scan_mark){cache_stamp(mount->cache), cache_ms()};
 }
 
+/* Whether INODE is open for writing and keeps its name, whatever the backend has. Not where a
+ * stream told of a change; but while this mount writes it, nobody can tell whose change that is. */
+static bool is_kept(const struct inode *inode)
+{
+    const struct edit *edit = inode->edit;
+    return edit && (!inode->doubted || inode->frozen || edit->fresh || edit->saving);
+}
+
 /* The inode that is there already. Where nothing tells of changes, one of another version than the
  * backend's is out of date, unless this mount is just writing it. */
 static struct inode *known_item_locked(struct mount *mount, struct inode *dir, struct span part,
@@ -55,12 +63,12 @@ static struct inode *known_item_locked(struct mount *mount, struct inode *dir, s
     struct inode *inode = inode_find(mount->cache, dir, CLASS_ITEM, part);
     if (!inode || backend_can(dir->volume->backend, BACKEND_LOG))
         return inode;
-    bool same = inode->meta.version == version || inode->edit;
+    bool same = inode->meta.version == version;
     bool newer = inode_told_ago(inode) < cache_ms() - mark.ms || /* asked for later than that */
                  cache_has_moved(mount->cache, dir, part, mark.stamp);
     if (same && !newer)
         inode_told_at(inode, mark.ms);
-    if (same || newer)
+    if (same || newer || is_kept(inode))
         return inode;
     supersede_locked(mount, dir, part);
     return NULL;
@@ -69,7 +77,7 @@ static struct inode *known_item_locked(struct mount *mount, struct inode *dir, s
 /* Whether what is known of INODE still counts without asking. */
 static bool is_current(const struct mount *mount, const struct inode *inode)
 {
-    return backend_can(inode->volume->backend, BACKEND_LOG) || inode->edit ||
+    return backend_can(inode->volume->backend, BACKEND_LOG) || is_kept(inode) ||
            told_counts(mount, inode);
 }
 

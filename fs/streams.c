@@ -10,8 +10,9 @@
  * mount's own, overtaken by its next save, costs one request.
  *
  * A table is followed from when its stream was read to its end until that was last done SILENCE_NS
- * ago, or the stream has lost records. Then everything that counted because of it becomes doubtful.
- * The keeper looks at that, since this thread may be waiting for the service.
+ * ago, the stream has lost records, or it is switched off. Then everything that counted because of
+ * it becomes doubtful. The follower looks at that, since this thread may be waiting for the
+ * service.
  */
 #include "fs/mount.h"
 
@@ -97,8 +98,14 @@ static void doubt_partition_locked(struct mount *mount, struct inode *dir)
     cleanup(buf_release) struct buf name;
     buf_init(&name, SIZE_MAX / 2);
     inode_file_name(dir, &name);
-    dir->doubted = true;
+    inode_doubt(dir);
     notify_name(mount, dir->parent, buf_span(&name));
+}
+
+/* Whether the kernel may know that DIR, a partition in which somebody stands, is not there. */
+static bool seems_gone(const struct inode *dir)
+{
+    return !dir->linger && (dir->doubted || !dir->there);
 }
 
 static void change_seen_locked(struct mount *mount, struct volume *volume,
@@ -115,6 +122,8 @@ static void change_seen_locked(struct mount *mount, struct volume *volume,
             partition_appeared_locked(mount, top, change->key.partition);
         return;
     }
+    if (sorted && change->type != CHANGE_REMOVE && seems_gone(dir))
+        partition_appeared_locked(mount, top, change->key.partition);
     struct inode *known = inode_find(mount->cache, dir, CLASS_ITEM, part);
     if (known && change->version && known->meta.version == change->version)
         return;
@@ -124,7 +133,7 @@ static void change_seen_locked(struct mount *mount, struct volume *volume,
     const struct table *table = volume_table(volume);
     name_from_part(sorted ? table->sort.type : table->partition.type, part, KEY_ITEM_SUFFIX, &name);
     if (known)
-        known->doubted = true;
+        inode_doubt(known);
     cache_moved(mount->cache, dir, part);
     notify_name(mount, dir, buf_span(&name));
     if (known && change->type == CHANGE_MODIFY)
@@ -172,7 +181,7 @@ static void unfollow_locked(struct mount *mount, struct volume *volume, const ch
         for (struct inode *inode = mount->cache->by_node[i]; inode; inode = inode->next_by_node) {
             if (inode->volume != volume || inode->state != INODE_ATTACHED || inode->listed)
                 continue;
-            inode->doubted = true;
+            inode_doubt(inode);
             if (inode->kind == INODE_TABLE || inode->kind == INODE_PARTITION) {
                 inode->filled = false;
                 notify_directory(mount, inode);
@@ -185,7 +194,7 @@ static void unfollow_locked(struct mount *mount, struct volume *volume, const ch
         }
 }
 
-static void heard_locked(struct mount *mount, struct volume *volume, int64_t heard_ns)
+static void heard_locked(struct volume *volume, int64_t heard_ns)
 {
     volume->heard_ns = heard_ns;
     if (volume->followed)
@@ -194,7 +203,6 @@ static void heard_locked(struct mount *mount, struct volume *volume, int64_t hea
     volume->followed_ms = cache_ms();
     volume->not_followed[0] = '\0';
     log_info("stream", "table %s: changes are followed", volume_table(volume)->name);
-    (void)mount;
 }
 
 void streams_watch(struct mount *mount)
@@ -228,8 +236,13 @@ static int read_stream(struct streams *streams, struct followed *followed, struc
         followed->stream->lost = false;
         unfollow_locked(streams->mount, volume, "records were gone before they were read");
     }
-    if (code == 0)
-        heard_locked(streams->mount, volume, begun_ns);
+    bool off = followed->stream && followed->stream->off;
+    if (off) {
+        followed->stream->off = false;
+        unfollow_locked(streams->mount, volume, "the stream is off");
+    }
+    if (code == 0 && !off)
+        heard_locked(volume, begun_ns);
     return code;
 }
 

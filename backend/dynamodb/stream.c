@@ -205,6 +205,7 @@ static int look_now_and_then(struct service_stream *own, struct err *err)
     own->look_ns = now_ns + pause_ns;
     if (r == 0 && look.on && span_equal(buf_span(&look.arn), span_text(own->place.arn)))
         return 0;
+    own->stream.off = true;
     if (r == 0)
         return stream_list(own, false, err);
     bool left = stream_list(own, false, NULL) == 0 && own->ended;
@@ -224,6 +225,7 @@ static int settle(struct service_stream *own, struct err *err)
         r = stream_list(own, false, err);
     if (own->place.arn && stream_is_finished(own))
         stream_leave(own);
+    own->stream.off |= !own->place.arn; /* also where another one follows at once */
     if (r == 0 && !own->place.arn && clock_steady_ns() >= own->look_ns)
         r = stream_advance(own, err);
     own->gone = r == -ENOENT;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Many processes at once: readers during writes, lockers, listings during deletions, mmap."""
 
+import ctypes
 import errno
 import json
 import mmap
@@ -250,7 +251,6 @@ class ManyProcesses(MountedTest):
         self.assertEqual([], self.names())
 
     def test_seeking_in_a_directory(self):
-        import ctypes
         libc = ctypes.CDLL(None, use_errno=True)
         libc.opendir.restype = ctypes.c_void_p
         libc.readdir.restype = ctypes.c_void_p
@@ -334,6 +334,37 @@ class ManyProcesses(MountedTest):
         for name in self.names():
             self.assertStored(name, self.read(name))
         self.assertEqual("ok", self.store.sound())
+
+
+class Memory(MountedTest):
+    """What the daemon keeps for a directory that is open."""
+
+    @classmethod
+    def environment(cls, **more):
+        more.setdefault("ASAN_OPTIONS", "detect_leaks=1:exitcode=97:quarantine_size_mb=4")
+        return super().environment(**more)
+
+    def most_resident(self):
+        with open(f"/proc/{self.mount.process.pid}/status", encoding="utf-8") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
+
+    def test_jump_in_a_directory(self):
+        """As of who goes on where another listing ended: what is passed over is not kept."""
+        body = b'{"v": "' + b"m" * 250_000 + b'"}'
+        for number in range(400):
+            self.write(f"k{number:03}.json", body)
+        self.mount.remount()
+        before = self.most_resident()
+        fd = os.open(self.dir, os.O_RDONLY | os.O_DIRECTORY)
+        os.lseek(fd, 402, os.SEEK_SET)  # behind all, and the dots
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.fdopendir.restype = libc.readdir.restype = ctypes.c_void_p
+        libc.readdir.argtypes = libc.closedir.argtypes = [ctypes.c_void_p]
+        stream = libc.fdopendir(fd)
+        last = libc.readdir(stream)
+        libc.closedir(stream)
+        self.assertIsNone(last)
+        self.assertLess(self.most_resident() - before, 50 << 20)
 
 
 if __name__ == "__main__":

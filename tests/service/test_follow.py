@@ -239,6 +239,93 @@ class Followed(FollowTest):
         wait_for("its end here", lambda: not os.path.exists(os.path.join(self.dir, "a.json")))
         other.unmount()
 
+    def test_changed_while_it_is_open(self):
+        """The path leads to what there is now; what is open stays as it was, also where a listing
+        comes by."""
+        path = os.path.join(self.dir, "a.json")
+        for number, change in enumerate((self.put, self.remove)):
+            self.put(id={"S": "a"}, n={"N": "1"})
+            wait_for("the item", lambda: self.read_or_none("a.json") == {"id": "a", "n": 1})
+            wait_for("its record", lambda: self.stream()["changes"] == 2 * number + 1)
+            with open(path, "r+", encoding="utf-8") as file:
+                change(id={"S": "a"}, n={"N": "2"})
+                wait_for("the record", lambda: self.stream()["changes"] == 2 * number + 2)
+                there = [] if change == self.remove else ["a.json"]
+                wait_for("the listing", lambda: os.listdir(self.dir) == there)
+                new = {"id": "a", "n": 2} if there else None
+                wait_for("the path", lambda: self.read_or_none("a.json") == new)
+                self.assertEqual({"id": "a", "n": 1}, json.load(file))
+            self.assertEqual(new, self.read_or_none("a.json"))
+
+    def remove(self, id, n):
+        del n
+        self.boto.delete_item(TableName=self.table, Key={"id": id})
+
+    def test_switched_off_and_on_elsewhere(self):
+        """The mount is told by nobody, and does not go on as if nothing had changed meanwhile."""
+        if self.engine.name == "moto":
+            self.skipTest("moto does not switch a stream off")
+        self.put(id={"S": "a"}, n={"N": "1"})
+        wait_for("the item", lambda: self.read_or_none("a.json") == {"id": "a", "n": 1})
+        self.boto.update_table(TableName=self.table, StreamSpecification={"StreamEnabled": False})
+        wait_for("the end of following", lambda: not self.stream()["followed"])
+        self.assertEqual("the stream is off", self.stream()["reason"])
+        self.put(id={"S": "a"}, n={"N": "2"})
+        self.assertEqual({"id": "a", "n": 2}, self.read("a.json"))
+        self.boto.update_table(TableName=self.table, StreamSpecification={
+            "StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"})
+        self.await_followed()
+        self.assertEqual({"id": "a", "n": 2}, self.read("a.json"))
+        self.boto.update_table(TableName=self.table, StreamSpecification={"StreamEnabled": False})
+        self.put(id={"S": "a"}, n={"N": "3"})
+        self.boto.update_table(TableName=self.table, StreamSpecification={
+            "StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"})
+        wait_for("what was changed without a record", lambda: self.read("a.json")["n"] == 3)
+
+    def make_sorted(self):
+        """Another table, with partitions: its directory."""
+        table, mine = engines.fresh_name(), self.table
+        self.addCleanup(setattr, self, "table", mine)
+        self.addCleanup(self.forget, table)
+        self.table = table
+        self.make(sort=("day", "N"), StreamSpecification={
+            "StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"})
+        top = os.path.join(self.mount.point, table)
+        wait_for("the new table", lambda: os.path.isdir(top), 30)
+        self.await_followed()
+        return top
+
+    def test_partition_that_somebody_is_in(self):
+        """It comes back, under its name and in the listing, while a program stands in it."""
+        top = self.make_sorted()
+        partition = os.path.join(top, "c")
+        self.put(id={"S": "c"}, day={"N": "5"}, n={"N": "1"})
+        wait_for("the partition", lambda: os.path.exists(os.path.join(partition, "5.json")))
+        stands_in_it = os.open(partition, os.O_RDONLY | os.O_DIRECTORY)
+        self.addCleanup(os.close, stands_in_it)
+        self.boto.delete_item(TableName=self.table, Key={"id": {"S": "c"}, "day": {"N": "5"}})
+        wait_for("its end", lambda: os.listdir(top) == [])
+        wait_for("its name's end", lambda: not os.path.exists(partition))
+        wait_for("both records", lambda: self.stream()["changes"] == 2)
+        self.assertEqual([], os.listdir(top))
+        self.assertFalse(os.path.exists(partition))
+        self.put(id={"S": "c"}, day={"N": "6"}, n={"N": "1"})
+        wait_for("the record", lambda: self.stream()["changes"] == 3)
+        wait_for("its name", lambda: os.path.exists(partition))
+        wait_for("its listing", lambda: os.listdir(top) == ["c"])
+
+    def test_partition_that_goes_while_it_is_listed(self):
+        top = self.make_sorted()
+        partition = os.path.join(top, "c")
+        self.put(id={"S": "c"}, day={"N": "5"}, n={"N": "1"})
+        wait_for("the partition", lambda: os.path.exists(os.path.join(partition, "5.json")))
+        with os.scandir(partition) as listed:
+            self.assertEqual("5.json", next(listed).name)
+            self.boto.delete_item(TableName=self.table, Key={"id": {"S": "c"}, "day": {"N": "5"}})
+            wait_for("the record", lambda: self.stream()["changes"] == 2)
+            self.assertEqual([], list(listed))
+        wait_for("its end", lambda: not os.path.exists(partition))
+
     def test_told_not_to_follow(self):
         other = self.new_follower("alone-" + self.table, options=("follow=off", "cache_ttl=0"))
         self.assertEqual([], self.status(other)["streams"])

@@ -262,6 +262,26 @@ static void test_what_is_no_such_file_is_made_anew(void)
     }
 }
 
+/* Cut off while it is open, at any page and within one: it takes all rows again. */
+static void test_cut_off(void)
+{
+    enum { ROWS = 2000 };
+    for (long size = 100; size < 9 * TIMES_BUCKET; size += TIMES_BUCKET) {
+        struct times *times = opened(ROWS);
+        for (int64_t id = 0; id < ROWS; id++) {
+            struct times_row noted = row(id, 9, 100);
+            times_set(times, &noted, 1);
+        }
+        check_int(truncate(path, size), 0);
+        for (int64_t id = 0; id < ROWS; id++) {
+            struct times_row met = row(id, 9, 100);
+            times_meet(times, &met, 1);
+            check(is_known(times, id, 9));
+        }
+        end(times);
+    }
+}
+
 /* Deleted while it is open: what was known is, as long as it stays open. */
 static void test_deleted(void)
 {
@@ -312,6 +332,6 @@ CHECK_MAIN(CHECK_TEST(test_begin), CHECK_TEST(test_known_until_the_version_chang
            CHECK_TEST(test_another_version_is_a_modification),
            CHECK_TEST(test_who_was_first_is_right), CHECK_TEST(test_it_stays),
            CHECK_TEST(test_bounded), CHECK_TEST(test_half_written_is_unknown),
-           CHECK_TEST(test_many_writers), CHECK_TEST(test_deleted),
+           CHECK_TEST(test_many_writers), CHECK_TEST(test_deleted), CHECK_TEST(test_cut_off),
            CHECK_TEST(test_what_is_no_such_file_is_made_anew),
            CHECK_TEST(test_what_cannot_be_opened), CHECK_TEST(test_ids), CHECK_TEST(test_end))
