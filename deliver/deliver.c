@@ -116,7 +116,7 @@ void deliver_stop(struct deliver *deliver)
 {
     if (!deliver)
         return;
-    int64_t until_ns = clock_now_ns() + STOP_S * NS_PER_S;
+    int64_t until_ns = clock_steady_ns() + STOP_S * NS_PER_S;
     deliver_leave(deliver);
     for (size_t i = 0; i < deliver->count; i++)
         if (!worker_await(deliver->workers[i], until_ns))

@@ -367,14 +367,21 @@ static void *worker_main(void *context)
     return NULL;
 }
 
+static void wait_locked(struct worker *worker, int64_t time_ns)
+{
+    struct timespec when;
+
+    clock_gettime(CLOCK_MONOTONIC, &when);
+    int64_t at = (int64_t)when.tv_sec * NS_PER_S + when.tv_nsec + time_ns;
+    when = (struct timespec){.tv_sec = at / NS_PER_S, .tv_nsec = at % NS_PER_S};
+    pthread_cond_clockwait(&worker->end, &worker->lock, CLOCK_MONOTONIC, &when);
+}
+
 bool worker_await(struct worker *worker, int64_t until_ns)
 {
-    struct timespec when = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
-
     scoped_lock(&worker->lock);
-    while (worker->started && !worker->ended &&
-           pthread_cond_timedwait(&worker->end, &worker->lock, &when) != ETIMEDOUT)
-        ;
+    while (worker->started && !worker->ended && clock_steady_ns() < until_ns)
+        wait_locked(worker, until_ns - clock_steady_ns());
     return worker->ended || !worker->started;
 }
 
