@@ -86,7 +86,7 @@ int backend_stream_lag(struct backend *backend, const struct table *table, const
         code = err_set(err, EOPNOTSUPP, "the %s backend counts no records", backend->ops->kind);
     if (code == 0)
         code = backend_stream_open(backend, table, position, &stream, err);
-    if (code == 0)
+    if (stream)
         code = stream_lag(stream, ret_lag, err);
     backend_stream_close(stream);
     return code;

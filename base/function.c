@@ -190,7 +190,7 @@ static char **words_array(const struct buf *words, size_t count)
     return array;
 }
 
-static int split_words(const char *text, struct function *function, struct err *err)
+static int parse_program(const char *text, struct function *function, struct err *err)
 {
     cleanup(buf_release) struct buf words;
     size_t count = 0;
@@ -205,17 +205,10 @@ static int split_words(const char *text, struct function *function, struct err *
         return buf_error(&words);
     if (count == 0 || words.data[0] != '/')
         return err_set(err, EINVAL, "exec: wants the whole path of a program: exec:/PATH/PROGRAM");
-    function->arguments = words_array(&words, count);
-    return function->arguments && function->arguments[count - 1] ? 0 : -ENOMEM;
-}
-
-static int parse_program(const char *text, struct function *function, struct err *err)
-{
-    int code = split_words(text, function, err);
-
-    if (code < 0)
-        return code;
     function->kind = FUNCTION_PROGRAM;
+    function->arguments = words_array(&words, count);
+    if (!function->arguments || !function->arguments[count - 1])
+        return -ENOMEM;
     function->shown =
         make_shown(PROGRAM_PREFIX, function->arguments[0], strlen(function->arguments[0]));
     return function->shown ? 0 : -ENOMEM;

@@ -85,16 +85,11 @@ static int start_all(struct deliver *deliver, const struct config *config, struc
     return code;
 }
 
-int deliver_start(const struct config *config, struct source *source, const char *place,
-                  struct deliver **ret_deliver, struct err *err)
+static int add_workers(struct deliver *deliver, const struct config *config, struct source *source,
+                       struct err *err)
 {
-    struct deliver *deliver = calloc(1, sizeof *deliver);
     int code = 0;
 
-    if (deliver)
-        deliver->holder = make_holder(place);
-    if (!deliver || !deliver->holder)
-        code = err_set(err, ENOMEM, "out of memory");
     for (size_t i = 0; i < config->table_count && code == 0; i++) {
         enum function_kind kind = config->tables[i].function.kind;
         if (kind == FUNCTION_PROGRAM)
@@ -102,6 +97,19 @@ int deliver_start(const struct config *config, struct source *source, const char
         if (kind != FUNCTION_NONE)
             code = add_worker(deliver, &config->tables[i], source, err);
     }
+    return code;
+}
+
+int deliver_start(const struct config *config, struct source *source, const char *place,
+                  struct deliver **ret_deliver, struct err *err)
+{
+    struct deliver *deliver = calloc(1, sizeof *deliver);
+
+    if (!deliver)
+        return err_set(err, ENOMEM, "out of memory");
+    deliver->holder = make_holder(place);
+    int code = deliver->holder ? add_workers(deliver, config, source, err)
+                               : err_set(err, ENOMEM, "out of memory");
     if (code == 0)
         code = start_all(deliver, config, err);
     if (code < 0) {

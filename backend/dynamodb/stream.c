@@ -303,5 +303,7 @@ int service_stream_next(struct stream *stream, size_t limit, change_fn each, voi
     }
     if (round.stopped)
         return round.stopped;
+    if (r == 0 && limit && round.given == limit)
+        return 1; /* not all shards may have been asked */
     return r < 0 ? r : has_more(own);
 }

@@ -116,8 +116,10 @@ int stream_begin_now(struct service_stream *own, struct shard *shard, struct err
 
 /* One of GetRecords, read into PARTS, to which RET_CHANGE leads. 1: a change. 0: nothing has
  * changed, or it cannot be told of which item, which is warned of: RET_LOST. Its sequence number is
- * in PARTS in any case, except after -EIO and -ENOMEM. */
+ * in PARTS; len 0: it has none. -ENOMEM. */
 int stream_record(const struct table *table, struct span raw, struct record_parts *parts,
-                  struct change *ret_change, bool *ret_lost, struct err *err);
+                  struct change *ret_change, bool *ret_lost);
+/* When it was made, epoch. */
+int64_t stream_record_ns(struct span raw);
 
 #endif

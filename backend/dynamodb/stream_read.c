@@ -74,7 +74,7 @@ static void lose(struct service_stream *own, struct shard *shard)
 }
 
 /* An iterator to where SHARD was read to. A position that the service refuses cannot be found any
- * more: then it is the oldest. */
+ * more: then it is the oldest. -ENOENT where not even that can be found. */
 static int get_iterator(struct service_stream *own, struct shard *shard, struct err *err)
 {
     for (int tries = 0;; tries++) {
@@ -86,8 +86,9 @@ static int get_iterator(struct service_stream *own, struct shard *shard, struct 
             shard->sifted = !shard->after && shard->since_s;
             return take_iterator(own, shard, buf_span(&outcome.body), "ShardIterator", err);
         }
-        if (tries || !(is_trimmed(&outcome) || (r == -EINVAL && shard->after)))
-            return err_set(err, -r, "%s", err_text(&said, r));
+        bool refused = is_trimmed(&outcome) || (r == -EINVAL && shard->after);
+        if (tries || !refused)
+            return err_set(err, refused ? ENOENT : -r, "%s", err_text(&said, r));
         lose(own, shard);
     }
 }
@@ -118,18 +119,7 @@ struct page {
     struct stream_round *round;
     size_t records;    /* that it has, given or not */
     int64_t newest_ns; /* when the last of them was made */
-    struct err *err;
 };
-
-static int64_t made_ns(struct span raw)
-{
-    struct span record;
-
-    if (!reply_member(raw, "dynamodb", &record))
-        return 0;
-    return (int64_t)(reply_number(record, "ApproximateCreationDateTime") * 1000) *
-           (NS_PER_S / 1000);
-}
 
 /* The shard was read to the record in PARTS, and is not begun any more. */
 static int move_on(struct shard *shard, const struct record_parts *parts)
@@ -146,11 +136,11 @@ static int give(void *context, struct span raw)
     struct change change;
 
     page->records++;
-    page->newest_ns = made_ns(raw);
+    page->newest_ns = stream_record_ns(raw);
     if (shard->sifted && page->newest_ns < shard->since_s * NS_PER_S)
         return 0;
-    int r = stream_record(own->table, raw, &own->parts, &change, &own->stream.lost, page->err);
-    if (r < 0)
+    int r = stream_record(own->table, raw, &own->parts, &change, &own->stream.lost);
+    if (r < 0 || own->parts.sequence.len == 0)
         return r;
     if (shard->after && sequence_compare(own->parts.sequence.data, shard->after) <= 0)
         return 0; /* it was given before */
@@ -202,7 +192,7 @@ static void note_page(struct shard *shard, const struct page *page, size_t most,
 static int take_page(struct service_stream *own, struct shard *shard, struct stream_round *round,
                      const struct outcome *outcome, struct err *err)
 {
-    struct page page = {.own = own, .shard = shard, .round = round, .err = err};
+    struct page page = {.own = own, .shard = shard, .round = round};
     size_t most = page_most(round);
     struct span answer = buf_span(&outcome->body), part;
     int r = 0;
@@ -250,7 +240,7 @@ int stream_read_page(struct service_stream *own, struct shard *shard, struct str
             r = ask_page(own, shard, page_most(round), &outcome, &said);
         if (r == 0)
             return take_page(own, shard, round, &outcome, err);
-        if (r == -ENOENT)
+        if (r == -ENOENT || (tries && is_trimmed(&outcome)))
             return miss(own, shard, &said, err);
         if (tries || !(is_expired(&outcome) || is_trimmed(&outcome)))
             return err_set(err, -r, "%s", err_text(&said, r));

@@ -147,17 +147,26 @@ static int read_images(const struct table *table, struct span record, struct rec
 }
 
 /* What positions and repeated reading rest on. */
-static int read_sequence(const struct table *table, struct span record, struct record_parts *parts,
-                         struct err *err)
+static int read_sequence(struct span record, struct record_parts *parts, struct err *err)
 {
     if (reply_text(record, "SequenceNumber", &parts->sequence) && parts->sequence.len &&
         strspn(parts->sequence.data, "0123456789") == parts->sequence.len)
         return 0;
-    return err_set(err, EIO, "table %s: a change has no sequence number", table->name);
+    buf_clear(&parts->sequence);
+    return err_set(err, EIO, "it has no sequence number");
+}
+
+int64_t stream_record_ns(struct span raw)
+{
+    struct span record;
+
+    if (!reply_member(raw, "dynamodb", &record))
+        return 0;
+    return llround(reply_number(record, "ApproximateCreationDateTime") * 1000) * (NS_PER_S / 1000);
 }
 
 int stream_record(const struct table *table, struct span raw, struct record_parts *parts,
-                  struct change *ret_change, bool *ret_lost, struct err *err)
+                  struct change *ret_change, bool *ret_lost)
 {
     struct change change = {.id = NULL};
     struct span record = span_of("{}", 2);
@@ -165,11 +174,11 @@ int stream_record(const struct table *table, struct span raw, struct record_part
 
     clear(parts);
     (void)reply_member(raw, "dynamodb", &record);
-    int r = read_sequence(table, record, parts, err);
+    int r = read_sequence(record, parts, &own);
     if (r == 0)
         r = read_key(table, record, parts, &own);
-    if (r < 0 && r != -ENOMEM && own.text[0]) {
-        log_warning("stream", "table %s: a change is left out: %s", table->name, own.text);
+    if (r < 0 && r != -ENOMEM) {
+        log_warning("stream", "table %s: a change is left out: %s", table->name, err_text(&own, r));
         *ret_lost = true;
         return 0;
     }
@@ -182,8 +191,7 @@ int stream_record(const struct table *table, struct span raw, struct record_part
     change.id = parts->id.data;
     change.type = type_of(raw, record);
     change.key = (struct key){buf_span(&parts->partition), buf_span(&parts->sort)};
-    change.time_ns =
-        llround(reply_number(record, "ApproximateCreationDateTime") * 1000) * (NS_PER_S / 1000);
+    change.time_ns = stream_record_ns(raw);
     change.expired = change.type == CHANGE_REMOVE && is_expiry(raw);
     *ret_change = change;
     return buf_error(&parts->id) ? buf_error(&parts->id) : 1;

@@ -53,12 +53,11 @@ class Vectors:
         self.assertEqual(len(case["expect"]), len(records[bool(before):]), records)
         for want, got in zip(case["expect"], records[bool(before):], strict=True):
             kinds = want["change_type"] if isinstance(want["change_type"], list) else [want["change_type"]]
-            self.assertIn(got.pop("change_type"), kinds)
+            self.assertIn(got["change_type"], kinds)
             self.assertTrue(got.pop("change_id"))
             self.assertRegex(got.pop("time"), r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
             got.pop("expired", None)
-            del want["change_type"]
-            self.assertEqual(want, got)
+            self.assertEqual({**want, "change_type": got["change_type"]}, got)
 
     def test_put_of_a_new_item(self):
         self.check_change("put of a new item")

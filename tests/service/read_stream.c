@@ -11,6 +11,7 @@
  *   next [LIMIT [STOP]]      "records" as change_to_json has them, each with "version"; "more";
  *                            STOP: the callback ends the reading with that record
  *   position                 "position"
+ *   storm THREADS            each opens a stream of its own and reads what there is; "counts"
  *   get KEY                  "version" of the item
  *   lease NAME               "count", "holder", "position"
  *   hold NAME COUNT HOLDER POSITION       "-": an empty text
@@ -19,6 +20,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +30,8 @@
 #include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+
+#define THREADS_MAX 16
 
 static atomic_bool called_off;
 
@@ -98,6 +102,57 @@ static int next(struct driver *driver, const char *limit, const char *stop, stru
     return code < 0 ? code : 0;
 }
 
+static int count(void *context, const struct change *change)
+{
+    (void)change;
+    ++*(unsigned long *)context;
+    return 0;
+}
+
+struct thread {
+    pthread_t id;
+    struct driver *driver;
+    unsigned long count;
+    int code;
+};
+
+static void *read_all(void *context)
+{
+    struct thread *thread = context;
+    struct stream *stream = NULL;
+    int code = backend_stream_open(thread->driver->backend, thread->driver->table, STREAM_OLDEST,
+                                   &stream, NULL);
+
+    for (int more = 1; code == 0 && more;) {
+        more = backend_stream_next(stream, 0, count, &thread->count, NULL);
+        code = more < 0 ? more : 0;
+    }
+    backend_stream_close(stream);
+    thread->code = code;
+    return NULL;
+}
+
+static int storm(struct driver *driver, const char *number)
+{
+    struct thread threads[THREADS_MAX] = {{.driver = NULL}};
+    unsigned long wanted = strtoul(number, NULL, 10);
+    int code = 0;
+
+    for (unsigned long i = 0; i < wanted && i < THREADS_MAX; i++) {
+        threads[i].driver = driver;
+        if (pthread_create(&threads[i].id, NULL, read_all, &threads[i]))
+            abort();
+    }
+    buf_add_text(&driver->out, ",\"counts\":[");
+    for (unsigned long i = 0; i < wanted && i < THREADS_MAX; i++) {
+        pthread_join(threads[i].id, NULL);
+        buf_addf(&driver->out, "%s%lu", i ? "," : "", threads[i].count);
+        code = code ? code : threads[i].code;
+    }
+    buf_add_char(&driver->out, ']');
+    return code;
+}
+
 static int tell_position(struct driver *driver)
 {
     cleanup(buf_release) struct buf position;
@@ -154,6 +209,8 @@ static int run(struct driver *driver, char **words, struct err *err)
         return next(driver, words[1], words[1] ? words[2] : NULL, err);
     if (strcmp(command, "position") == 0 && driver->stream)
         return tell_position(driver);
+    if (strcmp(command, "storm") == 0 && words[1])
+        return storm(driver, words[1]);
     if (strcmp(command, "get") == 0 && words[1])
         return get(driver, words[1], err);
     if (strcmp(command, "lease") == 0 && words[1])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A reader of a table's stream through the backend: the program read_stream, told what to do."""
+"""A reader of a table's stream through the backend: the program read_stream, told what to do. And
+what the tests share in which a scripted server has the stream."""
 
 import json
 import os
@@ -7,8 +8,13 @@ import signal
 import subprocess
 import tempfile
 
-from harness import BIN
+from service import PlaceTest, wait_for
+from harness import BIN  # pylint: disable=wrong-import-order
+from scripted import Scripted  # pylint: disable=wrong-import-order
+from streams import Streams  # pylint: disable=wrong-import-order
+import engines
 
+FAST = "stream_poll=0.1"
 READ_STREAM = os.path.join(BIN, "read_stream")
 
 
@@ -98,3 +104,28 @@ def told(records):
         return item["n"]["N"] if item else "-"
     return [f'{one["keys"]["id"]["S"]} {number(one.get("old_item"))}>{number(one.get("new_item"))}'
             for one in records]
+
+
+def some(reader, count=1):
+    """COUNT records, waited for; and what comes with them."""
+    found = []
+
+    def enough():
+        found.extend(reader.read())
+        return len(found) >= count
+    wait_for(f"{count} records", enough)
+    return found
+
+
+class ScriptedStreams(PlaceTest):
+    def setUp(self):
+        self.server = self.enterContext(Scripted())
+        self.table = Streams(self.server)
+        self.addCleanup(self.table.check)
+
+    def reader(self, position="oldest", **more):
+        env = self.environment(**{**engines.KEYS, "AWS_ENDPOINT_URL": self.server.url})
+        return Reader(self, env, self.table.name, position, options=(FAST,), **more)
+
+    def calls(self, operation):
+        return len(self.server.calls(operation))
