@@ -83,7 +83,7 @@ void lease_release(struct lease *lease);
 int backend_lease_read(struct backend *, struct span name, struct lease *ret_lease, struct err *);
 /* Takes it, keeps it or, with HOLDER empty, gives it back: it becomes count COUNT + 1. -ESTALE
  * where it does not stand at COUNT any more. What has returned 0 survives the end of the program.
- */
+ * Where it is called off (base/cancel.h), nobody knows whether it was written. */
 int backend_lease_write(struct backend *, struct span name, uint64_t count, struct span holder,
                         struct span position, struct err *);
 

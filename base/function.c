@@ -30,6 +30,18 @@ void function_release(struct function *function)
     *function = (struct function){.kind = FUNCTION_NONE};
 }
 
+/* PREFIX and the first LEN bytes of TEXT, as far as they are shown; NULL: no memory. */
+static char *make_shown(const char *prefix, const char *text, size_t len)
+{
+    size_t most = FUNCTION_SHOWN_MAX - strlen(prefix) - strlen("...");
+    bool cut = len > most;
+    char *shown;
+
+    return asprintf(&shown, "%s%.*s%s", prefix, (int)(cut ? most : len), text, cut ? "..." : "") < 0
+               ? NULL
+               : shown;
+}
+
 /* ---- URLs ---- */
 
 /* Of "HOST:PORT" or "[ADDRESS]:PORT", how long the host is; 0: there is none. */
@@ -141,7 +153,7 @@ static int parse_url(const char *text, bool secure, struct function *function, s
         return code;
     function->kind = FUNCTION_HTTP;
     function->url = strdup(text);
-    function->shown = strndup(text, strcspn(text, "?"));
+    function->shown = make_shown("", text, strcspn(text, "?"));
     return function->url && function->shown ? 0 : -ENOMEM;
 }
 
@@ -197,10 +209,9 @@ static int parse_program(const char *text, struct function *function, struct err
     function->arguments = words_array(&words, count);
     if (!function->arguments || !function->arguments[count - 1])
         return -ENOMEM;
-    if (asprintf(&function->shown, PROGRAM_PREFIX "%s", function->arguments[0]) >= 0)
-        return 0;
-    function->shown = NULL;
-    return -ENOMEM;
+    function->shown =
+        make_shown(PROGRAM_PREFIX, function->arguments[0], strlen(function->arguments[0]));
+    return function->shown ? 0 : -ENOMEM;
 }
 
 /* ---- both ---- */

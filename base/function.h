@@ -16,6 +16,8 @@
 
 #include "base/err.h"
 
+#define FUNCTION_SHOWN_MAX 300
+
 enum function_kind { FUNCTION_NONE, FUNCTION_HTTP, FUNCTION_PROGRAM };
 
 struct function {
@@ -23,7 +25,8 @@ struct function {
     char *url;        /* HTTP */
     char **arguments; /* PROGRAM: its path, its arguments, NULL */
     char *shown;      /* for people: without a URL's query and a program's arguments, which may be
-                         secrets */
+                         secrets; FUNCTION_SHOWN_MAX bytes at most, so that lines of the log have
+                         room for what is said of it */
 };
 
 /* What *RET_FUNCTION held is not released. -EINVAL with a reason that does not quote what may be

@@ -55,11 +55,17 @@ struct log_plan {
     char left_out_site[LOG_SITE_MAX];
 };
 
+/* Whether lines of this level go anywhere. */
+static bool log_is_told(enum log_level level, struct log_plan *plan)
+{
+    plan->target = the_log.target;
+    return plan->target.open && level <= plan->target.most;
+}
+
 static void log_plan(enum log_level level, const char *name, struct log_plan *plan)
 {
     scoped_lock(&the_log.mutex);
-    plan->target = the_log.target;
-    if (level > plan->target.most || !plan->target.open)
+    if (!log_is_told(level, plan))
         return;
     struct log_site *site = &the_log.sites[hash64(span_text(name), 0) % LOG_SITES];
     int64_t now = clock_steady_ns();
@@ -118,6 +124,22 @@ void log_write(enum log_level level, const char *site, const char *format, ...)
         snprintf(line, sizeof line, "%u further lines were left out", plan.left_out);
         log_line(&plan.target, LOG_LEVEL_INFO, plan.left_out_site, line);
     }
+    if (!plan.admitted)
+        return;
+    va_list args;
+    va_start(args, format);
+    log_format(line, format, args);
+    va_end(args);
+    log_line(&plan.target, level, site, line);
+}
+
+void log_always(enum log_level level, const char *site, const char *format, ...)
+{
+    struct log_plan plan = {.admitted = false};
+    char line[LOG_LINE_MAX];
+    pthread_mutex_lock(&the_log.mutex);
+    plan.admitted = log_is_told(level, &plan);
+    pthread_mutex_unlock(&the_log.mutex);
     if (!plan.admitted)
         return;
     va_list args;

@@ -18,6 +18,10 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 void log_open(const char *name, void *file, enum log_level most);
 void log_write(enum log_level level, const char *site, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for a line that is never left out: what it says is written nowhere else, and something
+ * else bounds how often it is said. */
+void log_always(enum log_level level, const char *site, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #define log_error(site, ...) log_write(LOG_LEVEL_ERROR, site, __VA_ARGS__)
 #define log_warning(site, ...) log_write(LOG_LEVEL_WARNING, site, __VA_ARGS__)

@@ -144,8 +144,8 @@ static void log_complaint(void *context, const char *line)
 {
     const struct caller *caller = context;
 
-    log_info("function", "table %s, %s: %s", caller->config->name, caller->config->function.shown,
-             line);
+    log_always(LOG_LEVEL_INFO, "function", "table %s, %s: %s", caller->config->name,
+               caller->config->function.shown, line);
 }
 
 static void call_program(struct caller *caller, struct span body, const atomic_bool *called_off,

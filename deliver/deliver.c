@@ -2,6 +2,7 @@
 #include "deliver/deliver.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "deliver/worker.h"
 
 #define STOP_S 5 /* that calls under way have at the end */
@@ -23,19 +25,23 @@ struct deliver {
 
 /* ---- starting and stopping ---- */
 
-/* For people to find it, and unlike all others. */
+/* For people to find it, and unlike all others. A text that every backend gives back as it is,
+ * which a path need not be. */
 static char *make_holder(const char *place)
 {
+    cleanup(buf_release) struct buf holder;
     char host[256] = "";
     uint64_t number = 0;
-    char *holder;
 
+    buf_init(&holder, LEASE_TEXT_MAX);
     gethostname(host, sizeof host - 1);
-    if (getrandom(&number, sizeof number, 0) != sizeof number ||
-        asprintf(&holder, "%s, pid %d on %s (%016llx)", host, (int)getpid(), place,
-                 (unsigned long long)number) < 0)
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
         return NULL;
-    return holder;
+    text_visible(span_text(host), &holder);
+    buf_addf(&holder, ", pid %d on ", (int)getpid());
+    text_visible(span_text(place), &holder);
+    buf_addf(&holder, " (%016" PRIx64 ")", number);
+    return buf_take(&holder, NULL);
 }
 
 /* A process that ignores its children's ends never learns how they ended. */
@@ -124,7 +130,7 @@ void deliver_stop(struct deliver *deliver)
 {
     if (!deliver)
         return;
-    int64_t until_ns = clock_now_ns() + STOP_S * NS_PER_S;
+    int64_t until_ns = clock_steady_ns() + STOP_S * NS_PER_S;
     deliver_leave(deliver);
     for (size_t i = 0; i < deliver->count; i++)
         if (!worker_await(deliver->workers[i], until_ns))

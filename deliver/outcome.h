@@ -24,7 +24,8 @@ struct outcome {
 
 /*
  * What a reply says, by its HTTP status and body. 2xx: taken, unless the body is a JSON object with
- * a member "error" that is neither null nor false. Such an error, 429, 5xx and what is no final
+ * a member "error" that is neither null nor false; of a body of REPLY_BYTES_MAX, which was cut off,
+ * one that begins in it. Such an error, 429, 5xx and what is no final
  * status: failed. Else, redirects too: refused. RETRY_AFTER_S is the header's, 0: absent. Pure.
  */
 void reply_judge(long status, int64_t retry_after_s, struct span body, struct outcome *ret_outcome);

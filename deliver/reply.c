@@ -20,26 +20,27 @@ static bool is_error_name(const struct json_token *token)
     return span_equal(buf_span(&name), span_text("error"));
 }
 
-/* Reads a whole document; ret_error is the value of its member "error", empty where it has none. */
+/* Reads the document to its end, or to where it is none any more. ret_error is the value of its
+ * member "error" that was begun last, empty where it has none. */
 static int find_error(struct json_reader *reader, struct span *ret_error)
 {
     struct json_token token;
-    struct span error = span_of(NULL, 0);
     int code = json_next(reader, &token, NULL);
 
     if (code == 0 && token.kind != JSON_OBJECT)
         return -EINVAL;
     while (code == 0 && token.kind != JSON_END) {
         code = json_next(reader, &token, NULL);
-        if (code == 0 && is_error_name(&token))
-            code = json_skip(reader, &error, NULL);
+        if (code == 0 && is_error_name(&token)) {
+            *ret_error = span_text("...");
+            code = json_skip(reader, ret_error, NULL);
+        }
     }
-    if (code == 0)
-        *ret_error = error;
     return code;
 }
 
-/* The handler's error in BODY; empty: it tells of none. What is no JSON object tells of nothing. */
+/* The handler's error in BODY; empty: it tells of none. What is no JSON object tells of nothing,
+ * but of one that is too large to be looked at to its end counts what was seen. */
 static int error_of(struct span body, struct span *ret_error)
 {
     struct json_reader *reader = json_reader_new(body);
@@ -47,6 +48,8 @@ static int error_of(struct span body, struct span *ret_error)
     int code = reader ? find_error(reader, &error) : -ENOMEM;
 
     json_reader_free(reader);
+    if (code && body.len < REPLY_BYTES_MAX)
+        error = span_of(NULL, 0);
     if (span_equal(error, span_text("null")) || span_equal(error, span_text("false")))
         error = span_of(NULL, 0);
     *ret_error = error;

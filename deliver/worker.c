@@ -212,16 +212,12 @@ static int begin_anew(struct worker *worker)
     return buf_error(&worker->position) ? buf_error(&worker->position) : 1;
 }
 
-/* Looks at the table from time to time, when everything there was has been delivered: 1 when it
- * has changed, and the stream is to be opened anew. -ENOENT: it is gone from its backend. */
+/* Looks at the table: 1 when it has changed, and the stream is to be opened anew. -ENOENT: it is
+ * gone from its backend. */
 static int check_table(struct worker *worker, uint64_t number, struct err *err)
 {
     struct backend *backend = worker->backend, *found = NULL;
     struct table *table = NULL;
-
-    if (clock_steady_ns() - worker->checked_ns <
-        (is_store(backend) ? LOOK_STORE_NS : LOOK_SERVICE_NS))
-        return 0;
     int code = find_table(worker, &found, &table, err);
     if (code == -ENOENT) /* one that comes later is another */
         (void)tenure_note(&worker->tenure, number, span_text(STREAM_OLDEST));
@@ -236,6 +232,23 @@ static int check_table(struct worker *worker, uint64_t number, struct err *err)
     }
     table_free(table);
     return code;
+}
+
+/* The same from time to time, when everything there was has been delivered. */
+static int check_now_and_then(struct worker *worker, uint64_t number, struct err *err)
+{
+    int64_t pause_ns = is_store(worker->backend) ? LOOK_STORE_NS : LOOK_SERVICE_NS;
+
+    return clock_steady_ns() - worker->checked_ns < pause_ns ? 0 : check_table(worker, number, err);
+}
+
+/* The stream says that the table is gone. One that is there all the same is asked again later. */
+static int check_gone(struct worker *worker, uint64_t number, const struct err *said,
+                      struct err *err)
+{
+    int code = check_table(worker, number, err);
+
+    return code == 0 ? err_set(err, EAGAIN, "%s", err_text(said, -ENOENT)) : code < 0 ? code : 0;
 }
 
 static int open_stream(struct worker *worker, struct err *err)
@@ -281,9 +294,14 @@ static int turn(struct worker *worker, uint64_t number, struct err *err)
         code = step(worker, number, err);
     if (code >= 0)
         worker->trouble = (struct backoff){.first_ns = NS_PER_S};
+    if (code == -ENOENT) {
+        struct err said = *err;
+        err_clear(err);
+        return check_gone(worker, number, &said, err);
+    }
     if (code <= 0)
         return code;
-    code = check_table(worker, number, err);
+    code = check_now_and_then(worker, number, err);
     return code == 0 ? idle(worker, number) : code < 0 ? code : 0;
 }
 
@@ -367,14 +385,21 @@ static void *worker_main(void *context)
     return NULL;
 }
 
+static void wait_locked(struct worker *worker, int64_t time_ns)
+{
+    struct timespec when;
+
+    clock_gettime(CLOCK_MONOTONIC, &when);
+    int64_t at = (int64_t)when.tv_sec * NS_PER_S + when.tv_nsec + time_ns;
+    when = (struct timespec){.tv_sec = at / NS_PER_S, .tv_nsec = at % NS_PER_S};
+    pthread_cond_clockwait(&worker->end, &worker->lock, CLOCK_MONOTONIC, &when);
+}
+
 bool worker_await(struct worker *worker, int64_t until_ns)
 {
-    struct timespec when = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
-
     scoped_lock(&worker->lock);
-    while (worker->started && !worker->ended &&
-           pthread_cond_timedwait(&worker->end, &worker->lock, &when) != ETIMEDOUT)
-        ;
+    while (worker->started && !worker->ended && clock_steady_ns() < until_ns)
+        wait_locked(worker, until_ns - clock_steady_ns());
     return worker->ended || !worker->started;
 }
 

@@ -38,7 +38,7 @@ struct worker {
 int worker_new(const struct table_config *config, struct source *source, const char *holder,
                struct worker **ret_worker, struct err *err);
 int worker_start(struct worker *worker, struct err *err);
-/* Waits until its thread has ended, to UNTIL_NS (epoch) at most: whether it has. */
+/* Waits until its thread has ended, to UNTIL_NS of the steady clock at most: whether it has. */
 bool worker_await(struct worker *worker, int64_t until_ns);
 /* The thread has been joined, or was never started. */
 void worker_free(struct worker *worker);

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "deliver/worker.h"
 
-#define IDS_LINE_MAX 1500 /* bytes of ids in one line of the log */
+#define IDS_LINE_MAX 1200 /* bytes of ids in one line of the log */
 
 /* ---- what is said ---- */
 
@@ -32,8 +32,9 @@ static void say_given_up(const struct worker *worker, const char *what, const ch
             len += (size_t)snprintf(ids + len, sizeof ids - len, " %s", id);
             len = len < IDS_LINE_MAX ? len : IDS_LINE_MAX;
         }
-        log_error("deliver", "table %s, %s: %s: %zu change%s %s:%s", worker->config->name,
-                  worker->config->function.shown, why, at - first, plural(at - first), what, ids);
+        log_always(LOG_LEVEL_ERROR, "deliver", "table %s, %s: %s: %zu change%s %s:%s",
+                   worker->config->name, worker->config->function.shown, why, at - first,
+                   plural(at - first), what, ids);
     }
 }
 

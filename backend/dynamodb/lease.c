@@ -7,6 +7,9 @@
  * Each write is a put under the condition that the count is what the writer has seen. An answer may
  * be lost, and then the write be sent again, which its own first sending makes fail: so where that
  * may be, what is there now decides. Nobody else writes the same holder, count and position.
+ *
+ * Unlike other writes, one is called off while it is under way, too: what became of it is seen when
+ * the lease is read again.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -106,6 +109,7 @@ struct lease_write {
     const struct table *leases;
     struct span name, holder, position;
     uint64_t count;
+    const atomic_bool *cancelled; /* as cancel_flag says */
 };
 
 static void add_text(struct buf *out, const char *name, struct span text)
@@ -144,7 +148,10 @@ static int send(const struct lease_write *write, struct outcome *ret_outcome, st
 
     buf_init(&body, REQUEST_MAX);
     put_request(write, &body);
-    return service_spend(write->service, "PutItem", &demand, 1, &body, NULL, ret_outcome, err);
+    int r = service_spend(write->service, "PutItem", &demand, 1, &body, write->cancelled,
+                          ret_outcome, err);
+    cancel_set(write->cancelled); /* which a write takes away */
+    return r;
 }
 
 static int make_leases(const struct lease_write *write, struct err *err)
@@ -192,7 +199,8 @@ int service_lease_write(struct backend *backend, struct span name, uint64_t coun
     struct service *service = service_of(backend);
     struct err said = {""};
     int r = describe_leases(&leases);
-    const struct lease_write write = {service, leases, name, holder, position, count};
+    const struct lease_write write = {service,  leases, name,         holder,
+                                      position, count,  cancel_flag()};
 
     outcome_init(&outcome);
     if (r < 0)

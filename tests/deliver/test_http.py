@@ -114,16 +114,16 @@ class Replies(DeliveryTest):
 
     def test_what_is_dropped_is_named(self):
         function = self.function(reply=422)
-        self.put_numbers(0, 100)
+        self.put_numbers(0, 1000)
         self.write_config(function)
         mount = self.mounted()
-        self.wait_status(mount, dropped=100, state="idle", behind=0)
-        ids = function.deliveries[0].ids
-        self.assertEqual(100, len(ids))
+        self.wait_status(mount, dropped=1000, state="idle", behind=0)
+        ids = [id for delivery in function.deliveries for id in delivery.ids]
+        self.assertEqual(1000, len(ids))
         told = re.findall(rf"table {self.table}, {function.url}: HTTP status 422: (\d+) changes?"
                           r" dropped:((?: [0-9a-f]+)+)", mount.log_text())
         self.assertEqual(ids, [id for _, text in told for id in text.split()])
-        self.assertEqual(100, sum(int(count) for count, _ in told))
+        self.assertEqual(1000, sum(int(count) for count, _ in told))
 
     def test_a_connection_that_breaks(self):
         function = self.function(script=[{"close": True}])

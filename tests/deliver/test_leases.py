@@ -38,6 +38,13 @@ class Leases(DeliveryTest):
         self.assertEqual((1, 0), (self.metrics(first)["active"], self.metrics(second)["active"]))
         self.assertNotIn("lag_seconds", self.status(second))
 
+    def test_the_holder_is_a_text(self):
+        self.write_config(self.function())
+        mount = self.mounted("mnt\x1b[31m")
+        self.wait_status(mount, state="idle")
+        ((holder,),) = self.store.rows("SELECT holder FROM lease")
+        self.assertIn(rf", pid {mount.process.pid} on {self.dir}/mnt\x1B[31m (", holder.decode())
+
     def test_handed_over_at_the_unmount(self):
         function = self.function()
         first, second, _ = self.two(function)

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import time
 
 from delivery import DeliveryTest, unittest, wait_for
@@ -112,6 +113,12 @@ class Programs(ProgramTest):
                       mount.log_text())
         self.assertIn(f"exec:{self.dir}/program: and more\n", mount.log_text())
         self.assertNotIn("program: out", mount.log_text())
+
+    def test_100_lines_of_each_run_are_logged(self):
+        mount = self.deliver("seq -f 'line %.0f.' 150 >&2")
+        self.wait_status(mount, records=1)
+        self.assertEqual([str(number) for number in range(1, 101)],
+                         re.findall(r"program: line (\d+)\.\n", mount.log_text()))
 
     def test_a_program_that_comes_later(self):
         self.put_numbers(0, 1)

@@ -12,6 +12,7 @@
 #include "deliver/batch.h"
 #include "deliver/outcome.h"
 #include "deliver/signature.h"
+#include "deliver/worker.h"
 #include "tests/check.h"
 
 /* ---- batches ---- */
@@ -208,6 +209,64 @@ static void test_replies(void)
     check_reply(200, "{\"error\": 0}", VERDICT_FAILED, "the handler's error: 0");
 }
 
+/* A body of REPLY_BYTES_MAX bytes that begins with BEGIN. */
+static void check_cut_reply(const char *begin, enum verdict want, const char *why)
+{
+    struct outcome outcome;
+    char *body = malloc(REPLY_BYTES_MAX);
+
+    if (!body)
+        exit(1);
+    memset(body, 'x', REPLY_BYTES_MAX);
+    memcpy(body, begin, strlen(begin));
+    reply_judge(200, 0, span_of(body, REPLY_BYTES_MAX), &outcome);
+    check_int(outcome.verdict, want);
+    check_text(span_text(outcome.why.text), why);
+    free(body);
+}
+
+static void test_replies_that_are_cut(void)
+{
+    check_cut_reply("{\"error\": 5, \"trace\": \"", VERDICT_FAILED, "the handler's error: 5");
+    check_cut_reply("{\"a\": 1, \"error\": \"", VERDICT_FAILED, "the handler's error: ...");
+    check_cut_reply("{\"error\": null, \"a\": \"", VERDICT_TAKEN, "");
+    check_cut_reply("{\"a\": {\"error\": \"", VERDICT_TAKEN, "");
+    check_cut_reply("[{\"error\": \"", VERDICT_TAKEN, "");
+    check_cut_reply("", VERDICT_TAKEN, "");
+}
+
+/* ---- waiting for the end ---- */
+
+static void *end_soon(void *context)
+{
+    struct worker *worker = context;
+    struct timespec soon = {.tv_nsec = 50 * 1000 * 1000};
+
+    nanosleep(&soon, NULL);
+    scoped_lock(&worker->lock);
+    worker->ended = true;
+    pthread_cond_broadcast(&worker->end);
+    return NULL;
+}
+
+/* By the clock that nobody sets. */
+static void test_end_is_awaited(void)
+{
+    char name[] = "users";
+    struct table_config config = {.name = name, .function.kind = FUNCTION_PROGRAM};
+    struct worker *worker = NULL;
+    struct err err = {""};
+
+    check_int(worker_new(&config, NULL, "me", &worker, &err), 0);
+    check(worker_await(worker, 0));
+    worker->started = true;
+    check(!worker_await(worker, clock_steady_ns() + NS_PER_S / 100));
+    check(pthread_create(&worker->thread, NULL, end_soon, worker) == 0);
+    check(worker_await(worker, clock_steady_ns() + 600 * NS_PER_S));
+    pthread_join(worker->thread, NULL);
+    worker_free(worker);
+}
+
 static void test_statuses(void)
 {
     static const long failed[] = {0, 100, 199, 429, 500, 502, 503, 599, 600, 999};
@@ -328,6 +387,7 @@ static void test_bad_secrets(void)
 CHECK_MAIN(CHECK_TEST(test_batch), CHECK_TEST(test_batch_ends),
            CHECK_TEST(test_batch_drops_what_is_old), CHECK_TEST(test_backoff),
            CHECK_TEST(test_backoff_never_shrinks), CHECK_TEST(test_backoff_waits_as_told),
-           CHECK_TEST(test_replies), CHECK_TEST(test_statuses),
+           CHECK_TEST(test_replies), CHECK_TEST(test_replies_that_are_cut),
+           CHECK_TEST(test_end_is_awaited), CHECK_TEST(test_statuses),
            CHECK_TEST(test_replies_that_ask_to_wait), CHECK_TEST(test_long_errors_are_cut),
            CHECK_TEST(test_signatures), CHECK_TEST(test_bad_secrets))

@@ -2,6 +2,8 @@
 #include "base/function.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -33,6 +35,17 @@ static void check_refused(const char *text, const char *why)
     check_int(function_parse(text, &function, &err), -EINVAL);
     check_text(span_text(err.text), why);
     check(function.kind == FUNCTION_NONE && !function.url && !function.arguments);
+}
+
+/* What is shown leaves room in a line of the log for what is said of it. */
+static void test_long_ones_are_shown_in_part(void)
+{
+    char text[2 * FUNCTION_SHOWN_MAX], shown[2 * FUNCTION_SHOWN_MAX];
+
+    snprintf(text, sizeof text, "https://example.org/%0300d?secret", 0);
+    snprintf(shown, sizeof shown, "https://example.org/%0*d...", FUNCTION_SHOWN_MAX - 23, 0);
+    check_parsed(text, text, shown);
+    check_int(strlen(shown), FUNCTION_SHOWN_MAX);
 }
 
 static void test_programs(void)
@@ -126,5 +139,5 @@ static void test_bad_urls(void)
     }
 }
 
-CHECK_MAIN(CHECK_TEST(test_programs), CHECK_TEST(test_bad_programs), CHECK_TEST(test_urls),
-           CHECK_TEST(test_bad_urls))
+CHECK_MAIN(CHECK_TEST(test_long_ones_are_shown_in_part), CHECK_TEST(test_programs),
+           CHECK_TEST(test_bad_programs), CHECK_TEST(test_urls), CHECK_TEST(test_bad_urls))
