@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backend/stream.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
@@ -284,6 +285,46 @@ static int beside_maintain(struct backend *backend, int64_t *ret_next_ns, struct
     return r < 0 ? r : kept;
 }
 
+/* A stream is the items' own; it is told of this backend as its own (backend_stream_open). */
+static int beside_stream_open(struct backend *backend, const struct table *table,
+                              const char *position, struct stream **ret_stream, struct err *err)
+{
+    return backend_stream_open(beside_of(backend)->items, table, position, ret_stream, err);
+}
+
+static const struct backend_ops *stream_ops(const struct stream *stream)
+{
+    return beside_of(stream->backend)->items->ops;
+}
+
+static int beside_stream_next(struct stream *stream, size_t limit, change_fn each, void *context,
+                              struct err *err)
+{
+    return stream_ops(stream)->stream_next(stream, limit, each, context, err);
+}
+
+static int beside_stream_position(struct stream *stream, struct buf *out)
+{
+    return stream_ops(stream)->stream_position(stream, out);
+}
+
+static void beside_stream_close(struct stream *stream)
+{
+    stream_ops(stream)->stream_close(stream);
+}
+
+static int beside_lease_read(struct backend *backend, struct span name, struct lease *ret_lease,
+                             struct err *err)
+{
+    return backend_lease_read(beside_of(backend)->items, name, ret_lease, err);
+}
+
+static int beside_lease_write(struct backend *backend, struct span name, uint64_t count,
+                              struct span holder, struct span position, struct err *err)
+{
+    return backend_lease_write(beside_of(backend)->items, name, count, holder, position, err);
+}
+
 /* The service tells nothing of its room: that of the state database's disk. */
 static int beside_statfs(struct backend *backend, struct statvfs *ret_stat, struct err *err)
 {
@@ -348,6 +389,12 @@ static const struct backend_ops beside_ops = {
     .scratch_read = beside_scratch_read,
     .draft_list = beside_draft_list,
     .draft_read = beside_draft_read,
+    .stream_open = beside_stream_open,
+    .stream_next = beside_stream_next,
+    .stream_position = beside_stream_position,
+    .stream_close = beside_stream_close,
+    .lease_read = beside_lease_read,
+    .lease_write = beside_lease_write,
     .maintain = beside_maintain,
     .statfs = beside_statfs,
     .usage = beside_usage,

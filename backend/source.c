@@ -247,6 +247,11 @@ static int make_directory(const char *directory, struct err *err)
     return 0;
 }
 
+int source_make_state(const struct config *config, struct err *err)
+{
+    return make_directory(config->state_dir, err);
+}
+
 /* Where the state of ITEMS is kept: one place for each endpoint, region and profile. */
 static int state_path(const struct config *config, const struct backend_config *settings,
                       struct backend *items, const char *suffix, char **ret_path)
@@ -303,7 +308,7 @@ static int open_beside(const struct config *config, const struct backend_config 
     struct backend *state = NULL;
     struct times *times = NULL;
     struct err own = {""};
-    int r = make_directory(config->state_dir, err);
+    int r = source_make_state(config, err);
 
     if (r == 0)
         r = state_path(config, settings, items, ".db", &path);
@@ -360,6 +365,8 @@ static int open_service(const struct config *config, const struct backend_config
                                              .tables = settings->tables,
                                              .segments = (unsigned)settings->segments,
                                              .read_only = config->read_only,
+                                             .stream_poll_ms =
+                                                 (unsigned)(config->stream_poll * 1000),
                                              .max_item_size = config->max_item_size,
                                              .budgets = budgets,
                                              .budget_count = budget_count};

@@ -26,6 +26,9 @@ int source_open(const struct config *config, bool create, struct source **ret_so
                 struct err *err);
 void source_close(struct source *source); /* accepts NULL */
 
+/* Makes the directory that state_dir names, for this user alone, where it is not there. */
+int source_make_state(const struct config *config, struct err *err);
+
 /* The table NAME with its configuration applied, as a copy to free, and its backend. -ENOENT; where
  * two backends have a table of that name, [table NAME] backend = decides, else the first has it.
  * -EACCES where one may not be asked for it, and no other has it. */

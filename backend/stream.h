@@ -18,17 +18,19 @@ struct change {
     const char *id; /* opaque, unique to the change, and always the same */
     enum change_type type;
     struct key key;
-    struct span old_item, new_item; /* typed, on one line; data NULL: absent */
+    struct span old_item, new_item; /* typed, on one line; data NULL: absent, or not told: a
+                                       service's stream may be made to tell one, or keys only */
     int64_t time_ns;                /* when it was made; of a service, in whole seconds */
     bool expired;                   /* a REMOVE that a time to live made */
-    uint64_t version;               /* of the item, as in its item_meta; of a REMOVE 0 */
+    uint64_t version; /* of the new item, as in its item_meta; of a REMOVE, or not told: 0 */
 };
 
 /* A backend embeds it in its own struct, as the first member. */
 struct stream {
     struct backend *backend;
     int64_t pause_ns; /* how long to wait before there may be more, once all was given */
-    bool lost;        /* records were gone before they could be given; the caller clears it */
+    bool lost;        /* records were gone before they could be given, or cannot be told; the
+                         caller clears it */
 };
 
 #define STREAM_OLDEST "oldest" /* everything that is kept */
@@ -37,12 +39,15 @@ struct stream {
 /* Opens the stream of TABLE, which is copied: from POSITION, which backend_stream_position gave of
  * a stream of this table, or STREAM_OLDEST, STREAM_NOW. A stream that is off gives nothing until it
  * is on. A position that cannot be found any more, or is of another stream, becomes the oldest, and
- * `lost`. -EINVAL for what is no position. With STREAM_NOW nothing that is changed after this
- * function has returned is missed. */
+ * `lost`. -EINVAL for what is no position, -EOPNOTSUPP where there are no streams. With STREAM_NOW
+ * nothing that is changed after this function has returned is missed. */
 int backend_stream_open(struct backend *, const struct table *, const char *position,
                         struct stream **ret_stream, struct err *);
-/* The next records, LIMIT at most, without waiting for any. 0: that is all for now; 1: there may be
- * more. A record for which EACH returns something else than 0 counts as given. */
+/* The next records, LIMIT at most, without waiting for any, though for a quarter of a second where
+ * a service wants to be asked no more often. 0: that is all for now; 1: there may be more. A record
+ * for which EACH returns something else than 0 counts as given. With an error there may have been
+ * records, too, and the next call goes on behind them. -ENOENT of a service: the table is gone, and
+ * all that it left was given. */
 int backend_stream_next(struct stream *, size_t limit, change_fn each, void *context, struct err *);
 /* Behind the records that were given: appended to OUT, printable ASCII. */
 int backend_stream_position(struct stream *, struct buf *out);

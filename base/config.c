@@ -54,6 +54,8 @@ struct config *config_new(void)
     config->umask = 022;
     config->max_item_size = ITEM_SIZE_DEFAULT;
     config->rename_grace = 3;
+    config->stream_poll = 1;
+    config->follow = true;
     config->log_level = LOG_LEVEL_INFO;
     config->state_dir = default_state_dir();
     if (!config->state_dir) {

@@ -5,7 +5,8 @@
  * a bad value or a key given twice is an error that names file and line.
  *
  *   [mount]          cache_size, cache_ttl, state_dir, uid, gid, umask, allow_other, read_only,
- *                    quiet, max_item_size, rename_grace, log_level
+ *                    quiet, max_item_size, rename_grace, stream_poll, follow,
+ *                    log_level
  *   [backend NAME]   type = sqlite, path = FILE (relative to the configuration file; NAME.db);
  *                    type = dynamodb, region, endpoint, profile, ca_file, tables, segments,
  *                    read_units, write_units
@@ -82,6 +83,8 @@ struct config {
     bool quiet;             /* chmod and chown of items succeed silently */
     uint64_t max_item_size; /* bytes; 16M */
     double rename_grace; /* seconds that an item renamed to a scratch name waits for a new one; 3 */
+    double stream_poll;  /* seconds between looks at a service's stream, 0.1 to 60; 1 */
+    bool follow;         /* streams of services are read, so that caches need no cache_ttl; true */
     enum log_level log_level;
     struct backend_config *backends;
     size_t backend_count; /* at least 1 */

@@ -10,14 +10,14 @@
 
 #define CACHE_SIZE_MOST (UINT64_C(1) << 40)
 #define ITEM_SIZE_MOST (UINT64_C(512) << 20) /* a value in SQLite ends at 1e9 bytes */
-#define WAIT_LEAST_S 0.01
-#define WAIT_MOST_S 3600
+#define WAIT_LEAST_MS 10
+#define WAIT_MOST_MS 3600000
 
 enum form {
     FORM_SIZE,      /* uint64_t: bytes, LEAST to MOST */
     FORM_COUNT,     /* uint64_t, LEAST to MOST */
     FORM_SECONDS,   /* double */
-    FORM_WAIT,      /* double, WAIT_LEAST_S to WAIT_MOST_S */
+    FORM_WAIT,      /* double: seconds, LEAST to MOST milliseconds */
     FORM_UNITS,     /* double; 0: not set */
     FORM_ID,        /* uid_t, gid_t */
     FORM_MODE,      /* unsigned, octal */
@@ -69,6 +69,8 @@ static const struct setting settings[] = {
     {MOUNT(quiet, FORM_SWITCH)},
     {MOUNT(max_item_size, FORM_SIZE), .least = 1, .most = ITEM_SIZE_MOST},
     {MOUNT(rename_grace, FORM_SECONDS)},
+    {MOUNT(stream_poll, FORM_WAIT), .least = 100, .most = 60000},
+    {MOUNT(follow, FORM_SWITCH)},
     {MOUNT(log_level, FORM_WORD), .words = level_words},
     {BACKEND(type, FORM_WORD), .words = type_words},
     {BACKEND(path, FORM_PATH)},
@@ -91,8 +93,10 @@ static const struct setting settings[] = {
     {TABLE(read_units, FORM_UNITS, read_units)},
     {TABLE(write_units, FORM_UNITS, write_units)},
     {TABLE(function, FORM_FUNCTION, function)},
-    {TABLE(function_timeout, FORM_WAIT, function_timeout), HAS_FUNCTION_KEY},
-    {TABLE(function_retry, FORM_WAIT, function_retry), HAS_FUNCTION_KEY},
+    {TABLE(function_timeout, FORM_WAIT, function_timeout), HAS_FUNCTION_KEY, .least = WAIT_LEAST_MS,
+     .most = WAIT_MOST_MS},
+    {TABLE(function_retry, FORM_WAIT, function_retry), HAS_FUNCTION_KEY, .least = WAIT_LEAST_MS,
+     .most = WAIT_MOST_MS},
     {TABLE(function_batch, FORM_COUNT, function_batch), HAS_FUNCTION_KEY, .least = 1,
      .most = CONFIG_BATCH_MOST},
     {TABLE(function_secret_file, FORM_PATH, function_secret_file), HAS_FUNCTION_KEY},
@@ -217,7 +221,8 @@ static int setting_put(const struct setting *setting, void *field, const char *t
     case FORM_COUNT: return config_value_count(text, setting->least, setting->most, field, err);
     case FORM_SECONDS: return config_value_seconds(text, field, err);
     case FORM_WAIT:
-        return config_value_seconds_between(text, WAIT_LEAST_S, WAIT_MOST_S, field, err);
+        return config_value_seconds_between(text, (double)setting->least / 1000,
+                                            (double)setting->most / 1000, field, err);
     case FORM_UNITS: return config_value_units(text, field, err);
     case FORM_ID: return config_value_id(text, field, err);
     case FORM_MODE: return config_value_mode(text, field, err);

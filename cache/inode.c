@@ -287,6 +287,7 @@ uint32_t cache_ms(void)
 void inode_told_at(struct inode *inode, uint32_t ms)
 {
     inode->since_ms = ms;
+    inode->doubted = false;
 }
 
 uint32_t inode_told_ago(const struct inode *inode)

@@ -110,6 +110,7 @@ struct inode {
     bool replaced : 1; /* REMOVED by a rename over it: who comes too late still gets its content */
     bool linger : 1;   /* a partition that stays without items: made here, or emptied here */
     bool there : 1;    /* a partition: it held something when the backend last told of it */
+    bool doubted : 1;  /* what the backend last told of it counts no more */
     uint64_t lookups;
     uint32_t refs;
     uint32_t name_len;

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "fs/changes.h"
+
 static struct timespec time_of(int64_t ns)
 {
     struct timespec time = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
@@ -43,9 +45,12 @@ static double timeout_of(const struct mount *mount, const struct inode *inode)
         return 0;
     if (inode->edit && (inode->edit->dirty || inode->edit->fresh || inode->edit->saving))
         return 0;
-    double forever = inode->volume && !backend_can(inode->volume->backend, BACKEND_LOG)
-                         ? mount->config->cache_ttl
-                         : CACHE_FOREVER;
+    bool tells = !inode->volume || backend_can(inode->volume->backend, BACKEND_LOG);
+    if (inode->kind == INODE_ITEM && inode->doubted)
+        return 0;
+    if (inode->kind == INODE_ITEM && told_by_stream(inode))
+        tells = true;
+    double forever = tells ? CACHE_FOREVER : mount->config->cache_ttl;
     if (inode->kind != INODE_ITEM || inode->meta.ttl <= 0)
         return forever;
     double left =
@@ -94,6 +99,8 @@ static int refresh_control(struct mount *mount, struct inode *inode, struct err 
 {
     cleanup(buf_release) struct buf content;
     buf_init(&content, SIZE_MAX / 2);
+    if (changes_refresh(mount, inode))
+        return 0;
     bool directory;
     int code = control_stat(mount, inode_name(inode), &directory, err);
     if (code == 0 && !directory)

@@ -2,9 +2,9 @@
 /*
  * The control directory: never listed, reachable by name. What it holds is made when it is read.
  *
- *   status.json  metrics  tables/NAME.json  drafts/TABLE/PATH
+ *   status.json  metrics  tables/NAME.json  drafts/TABLE/PATH  changes/NAME.jsonl (changes.c)
  */
-#include "fs/mount.h"
+#include "fs/changes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -150,6 +150,17 @@ static int count_entry(void *context, const char *name, bool directory)
 
 /* --- The tree --- */
 
+/* A kernel that does not ask when a file is opened does not tell either when it is closed. */
+static int stat_changes(struct mount *mount, struct span name, bool *ret_directory, struct err *err)
+{
+    if (mount->config->read_only)
+        return err_set(err, EOPNOTSUPP,
+                       "a read-only mount has no files of changes (itemctl changes --follow "
+                       "shows them)");
+    *ret_directory = name.len == 0;
+    return name.len ? changes_find(mount, name, err) : 0;
+}
+
 int control_stat(struct mount *mount, struct span path, bool *ret_directory, struct err *err)
 {
     struct span rest, top = first_part(path, &rest);
@@ -163,6 +174,8 @@ int control_stat(struct mount *mount, struct span path, bool *ret_directory, str
         scoped_lock(&mount->cache->lock);
         return table_file_locked(mount, rest) ? 0 : -ENOENT;
     }
+    if (span_equal(top, span_text(CHANGES_NAME)))
+        return stat_changes(mount, rest, ret_directory, err);
     if (!span_equal(top, span_text(DRAFTS)))
         return -ENOENT;
     struct draft_walk walk = {0};
@@ -206,21 +219,23 @@ int control_read(struct mount *mount, struct span path, struct buf *out, struct 
         table_to_json(volume_table(volume), out);
     } else if (span_equal(top, span_text(DRAFTS))) {
         code = read_draft(mount, rest, out, err);
+    } else if (changes_is_file(path)) {
+        return 0; /* nobody has it open: there is nothing in it */
     } else {
         code = -ENOENT;
     }
     return code < 0 ? code : buf_error(out);
 }
 
-static int list_tables(struct mount *mount, control_fn each, void *context)
+static int list_tables(struct mount *mount, const char *suffix, control_fn each, void *context)
 {
     int code = 0;
     scoped_lock(&mount->cache->lock);
     for (struct volume *volume = mount->volumes; volume && code == 0; volume = volume->next) {
         if (volume->dropped)
             continue;
-        char name[TABLE_NAME_MAX + sizeof KEY_ITEM_SUFFIX];
-        snprintf(name, sizeof name, "%s" KEY_ITEM_SUFFIX, volume_table(volume)->name);
+        char name[TABLE_NAME_MAX + sizeof CHANGES_SUFFIX];
+        snprintf(name, sizeof name, "%s%s", volume_table(volume)->name, suffix);
         code = each(context, name, false);
     }
     return code;
@@ -232,16 +247,23 @@ int control_list(struct mount *mount, struct span path, control_fn each, void *c
     static const struct {
         const char *name;
         bool directory;
-    } top[] = {{DRAFTS, true}, {"metrics", false}, {"status.json", false}, {TABLES, true}};
+    } top[] = {{CHANGES_NAME, true},
+               {DRAFTS, true},
+               {"metrics", false},
+               {"status.json", false},
+               {TABLES, true}};
     struct span rest;
     int code = 0;
     if (path.len == 0) {
-        for (size_t i = 0; i < sizeof top / sizeof top[0] && code == 0; i++)
+        for (size_t i = mount->config->read_only ? 1 : 0;
+             i < sizeof top / sizeof top[0] && code == 0; i++)
             code = each(context, top[i].name, top[i].directory);
         return code;
     }
     if (span_equal(path, span_text(TABLES)))
-        return list_tables(mount, each, context);
+        return list_tables(mount, KEY_ITEM_SUFFIX, each, context);
+    if (span_equal(path, span_text(CHANGES_NAME)))
+        return list_tables(mount, CHANGES_SUFFIX, each, context);
     if (span_equal(first_part(path, &rest), span_text(DRAFTS)))
         return list_drafts(mount, rest, each, context, err);
     return -ENOTDIR;
@@ -284,7 +306,7 @@ int control_error(struct mount *mount, struct span path, struct buf *out, struct
 {
     struct span rest;
     if (!span_equal(first_part(path, &rest), span_text(DRAFTS)))
-        return -ENODATA;
+        return report_find(mount, mount->cache->root, path, out) ? 0 : -ENODATA;
     struct draft_walk walk = {.reason = out};
     int code = find_draft(mount, rest, &walk, err);
     body_unref(walk.body);

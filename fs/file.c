@@ -17,8 +17,10 @@
 #include <errno.h>
 #include <fcntl.h>
 
-static struct handle *handle_new_locked(struct mount *mount, struct inode *inode, fuse_req_t req,
-                                        bool write)
+#include "fs/changes.h"
+
+struct handle *handle_new_locked(struct mount *mount, struct inode *inode, fuse_req_t req,
+                                 bool write)
 {
     struct handle *handle = calloc(1, sizeof *handle);
     if (!handle)
@@ -417,6 +419,8 @@ int fs_flush(struct mount *mount, fuse_req_t req, struct handle *handle, bool *r
 void fs_release(struct mount *mount, struct handle *handle)
 {
     struct inode *inode = handle->inode;
+    if (handle->reader)
+        changes_close(mount, handle);
     if (handle->write) {
         pthread_mutex_lock(&mount->cache->lock);
         bool last = --inode->edit->writers == 0;

@@ -21,8 +21,7 @@
 
 /* --- Sleeping --- */
 
-/* False once the mount is stopping. */
-static bool sleep_until(struct mount *mount, int64_t ns_from_now)
+bool timer_sleep(struct mount *mount, int64_t ns_from_now)
 {
     struct timespec when;
     clock_gettime(CLOCK_MONOTONIC, &when);
@@ -47,8 +46,7 @@ struct follower {
     struct buf partitions; /* that lost an item: inode pointers, with references */
 };
 
-static struct inode *directory_locked(struct mount *mount, struct volume *volume,
-                                      struct span partition)
+struct inode *directory_locked(struct mount *mount, struct volume *volume, struct span partition)
 {
     const struct table *table = volume_table(volume);
     struct inode *dir =
@@ -58,8 +56,7 @@ static struct inode *directory_locked(struct mount *mount, struct volume *volume
     return dir;
 }
 
-/* A partition that this mount does not know may have come into being. */
-static void partition_appeared_locked(struct mount *mount, struct inode *dir, struct span partition)
+void partition_appeared_locked(struct mount *mount, struct inode *dir, struct span partition)
 {
     cleanup(buf_release) struct buf name;
     buf_init(&name, SIZE_MAX / 2);
@@ -250,7 +247,7 @@ static void *follower_main(void *context)
         followers[i].position = mount->log_positions[i];
         followers[i].polled_ns = clock_steady_ns();
     }
-    while (followers && sleep_until(mount, FOLLOW_MS * (NS_PER_S / 1000)))
+    while (followers && timer_sleep(mount, FOLLOW_MS * (NS_PER_S / 1000)))
         for (size_t i = 0; i < count; i++)
             if (backend_can(followers[i].backend, BACKEND_LOG))
                 follow_backend(&followers[i]);
@@ -266,10 +263,11 @@ static void *keeper_main(void *context)
 {
     struct mount *mount = context;
     int64_t wait_ns = 0;
-    while (sleep_until(mount, wait_ns)) {
+    while (timer_sleep(mount, wait_ns)) {
         wait_ns = KEEPER_MS * (NS_PER_S / 1000);
         grace_run(mount, NULL, false);
         drafts_retry(mount);
+        streams_watch(mount);
         for (size_t i = 0; i < mount->source->count && !mount->config->read_only; i++) {
             struct err err = {0};
             int64_t next_ns = wait_ns;
@@ -317,9 +315,9 @@ int follow_start(struct mount *mount, struct err *err)
     }
     mount->follower_started = pthread_create(&mount->follower, NULL, follower_main, mount) == 0;
     mount->keeper_started = pthread_create(&mount->keeper, NULL, keeper_main, mount) == 0;
-    return mount->follower_started && mount->keeper_started
-               ? 0
-               : err_set(err, EAGAIN, "cannot start a thread");
+    if (!mount->follower_started || !mount->keeper_started)
+        return err_set(err, EAGAIN, "cannot start a thread");
+    return streams_start(mount, err);
 }
 
 void follow_stop(struct mount *mount)
@@ -328,6 +326,7 @@ void follow_stop(struct mount *mount)
     mount->stopping = true;
     pthread_cond_broadcast(&mount->timer_wake);
     pthread_mutex_unlock(&mount->timer_lock);
+    streams_stop(mount);
     if (mount->follower_started)
         pthread_join(mount->follower, NULL);
     if (mount->keeper_started)

@@ -66,12 +66,17 @@ static bool is_exiting(pid_t thread)
     return found && (flags & FLAG_EXITING);
 }
 
-static void on_interrupt(fuse_req_t req, void *context)
+bool interrupt_is_meant(fuse_req_t req, bool reading)
 {
     uint64_t deadly = bit(SIGKILL) | bit(SIGINT) | bit(SIGTERM) | bit(SIGHUP) | bit(SIGQUIT);
-    const struct interrupt *interrupt = context;
     pid_t caller = fuse_req_ctx(req)->pid;
-    if ((pending_signals(caller) & deadly) && (interrupt->reading || !is_exiting(caller)))
+    return (pending_signals(caller) & deadly) && (reading || !is_exiting(caller));
+}
+
+static void on_interrupt(fuse_req_t req, void *context)
+{
+    const struct interrupt *interrupt = context;
+    if (interrupt_is_meant(req, interrupt->reading))
         atomic_store(interrupt->flag, true);
 }
 

@@ -9,6 +9,7 @@
  *   file.c     open files                                   control.c the .itemfs directory
  *   make.c, remove.c, rename.c                              report.c  refusals, drafts, messages
  *   scratch.c  what is no item                              fill.c    ... and filled
+ *                                                           changes.c streams, as files
  *
  * Every function that can fail returns 0 or a negative errno with a message in its struct err. A
  * function whose name ends in _locked is called with cache->lock held, all others without it.
@@ -40,6 +41,12 @@ struct volume {
     struct backend *backend;
     bool dropped;
     int64_t told_ns; /* steady clock: when the backend last described it */
+    /* Its stream (streams.c); cache->lock. */
+    bool followed;        /* what was told of items counts until the stream tells of a change, */
+    uint32_t followed_ms; /* if that was after this (cache_ms) */
+    int64_t heard_ns;     /* steady clock: when it was last read to its end; 0: never */
+    uint64_t changes_seen;
+    char not_followed[160]; /* why; empty: there is no stream to follow, or it is followed */
     struct volume *next;
     struct retired_table {
         struct table *table;
@@ -59,6 +66,7 @@ struct handle {
     bool wrote; /* since the last commit, something came by this handle */
     pid_t opener;
     struct body *content;        /* of a control file, as it was when opened */
+    struct reader *reader;       /* of a file of changes (feed.h) */
     struct handle *next, **link; /* the mount's open files */
 };
 
@@ -129,6 +137,8 @@ enum op_counter {
 
 struct notifier;
 struct filler;
+struct streams;
+struct changes;
 struct deliver;
 
 struct mount {
@@ -138,6 +148,8 @@ struct mount {
     struct fuse_session *session;
     struct notifier *notifier;
     struct filler *filler;
+    struct streams *streams; /* NULL: none are followed */
+    struct changes *changes;
     struct deliver *deliver;
     const char *mountpoint;
     int64_t mounted_ns;
@@ -276,10 +288,18 @@ void inode_keep(struct mount *, struct inode *inode);
 
 /* --- attributes (attr.c) --- */
 
-/* Whether what a backend that tells of no changes last told of INODE still counts; cache->lock. */
+/* Whether what was told of INODE counts until its table's stream says otherwise; cache->lock. */
+static inline bool told_by_stream(const struct inode *inode)
+{
+    const struct volume *volume = inode->volume;
+    return volume && volume->followed && !inode->doubted && !inode->scratch &&
+           inode_told_ago(inode) <= cache_ms() - volume->followed_ms;
+}
+/* Whether what a backend that has no log last told of INODE still counts; cache->lock. */
 static inline bool told_counts(const struct mount *mount, const struct inode *inode)
 {
-    return inode_told_ago(inode) < mount->config->cache_ttl * 1000;
+    return !inode->doubted &&
+           (inode_told_ago(inode) < mount->config->cache_ttl * 1000 || told_by_stream(inode));
 }
 /* Fills STAT; ret_timeout is how long the kernel may keep it, in seconds. */
 void attr_fill_locked(struct mount *, struct inode *inode, struct stat *stat, double *ret_timeout);
@@ -454,8 +474,33 @@ void fill_cached(struct mount *, struct inode *dir, struct buf *inodes);
  * names nobody knows when the log was missed (a stopped daemon): so it asks again after this. */
 #define NEGATIVE_S 300.0
 
+/* Sleeps for so long at most; false once the mount is stopping. */
+bool timer_sleep(struct mount *, int64_t ns);
+/* The directory of VOLUME that the kernel knows, or its partition's; NULL: it knows none. */
+struct inode *directory_locked(struct mount *, struct volume *, struct span partition);
+/* A partition that this mount does not know may have come into being in DIR. */
+void partition_appeared_locked(struct mount *, struct inode *dir, struct span partition);
 int follow_start(struct mount *, struct err *);
 void follow_stop(struct mount *);
+
+/* --- streams of services (streams.c) --- */
+
+int streams_start(struct mount *, struct err *);
+void streams_stop(struct mount *);
+/* Tables whose streams were not heard of for too long are followed no more. */
+void streams_watch(struct mount *);
+/* The change that made INODE, an item, what it is; false: its stream did not tell. ID is valid
+ * under cache->lock. */
+struct item_change {
+    const char *id;
+    enum change_type type;
+    int64_t time_ns;
+};
+bool stream_change_of_locked(const struct mount *, const struct inode *inode,
+                             struct item_change *ret_change);
+/* For status.c. */
+void streams_json(struct mount *, struct buf *out);
+void streams_metrics(struct mount *, struct buf *out);
 
 /* --- the control directory (control.c, status.c, usage.c, delivery.c) --- */
 
@@ -466,7 +511,7 @@ int control_read(struct mount *, struct span path, struct buf *out, struct err *
 typedef int (*control_fn)(void *context, const char *name, bool directory);
 int control_list(struct mount *, struct span path, control_fn each, void *context, struct err *);
 int control_remove(struct mount *, struct span path, struct err *);
-/* The reason and errno of a draft file; -ENODATA. */
+/* The reason of a draft; why another file was last refused. -ENODATA. */
 int control_error(struct mount *, struct span path, struct buf *out, struct err *);
 void status_json(struct mount *, struct buf *out);
 void status_metrics(struct mount *, struct buf *out);

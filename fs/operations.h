@@ -9,6 +9,8 @@ int fs_open(struct mount *, fuse_req_t req, struct inode *inode, struct fuse_fil
             struct err *);
 int fs_create(struct mount *, fuse_req_t req, struct inode *dir, struct span name, mode_t mode,
               struct fuse_file_info *fi, struct fuse_entry_param *ret_entry, struct err *);
+/* Of INODE, on the mount's list; NULL when memory ran out. */
+struct handle *handle_new_locked(struct mount *, struct inode *inode, fuse_req_t req, bool write);
 /* HANDLE: by which it came; NULL where nobody knows (pages written back). */
 int fs_write(struct mount *, struct inode *inode, struct handle *handle, struct span data,
              off_t offset, struct err *);

@@ -390,6 +390,7 @@ const struct fuse_lowlevel_ops itemfs_ops = {
     .flush = op_flush,
     .fsync = op_fsync,
     .release = op_release,
+    .poll = op_poll,
     .opendir = op_opendir,
     .readdir = op_readdir,
     .readdirplus = op_readdirplus,

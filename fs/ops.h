@@ -33,6 +33,8 @@ struct interrupt {
 };
 void interrupt_begin(struct interrupt *, fuse_req_t req, const struct inode *inode, bool reading);
 void interrupt_end(struct interrupt *);
+/* Whether the caller of REQ, which was interrupted, is about to end or was asked to. */
+bool interrupt_is_meant(fuse_req_t req, bool reading);
 
 void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi);
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
@@ -43,6 +45,8 @@ void op_write(fuse_req_t req, fuse_ino_t node, const char *data, size_t size, of
 void op_flush(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi);
 void op_fsync(fuse_req_t req, fuse_ino_t node, int datasync, struct fuse_file_info *fi);
 void op_release(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi);
+void op_poll(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi,
+             struct fuse_pollhandle *poll);
 void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi);
 void op_readdir(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset,
                 struct fuse_file_info *fi);

@@ -3,6 +3,9 @@
 #include "fs/ops.h"
 
 #include <errno.h>
+#include <poll.h>
+
+#include "fs/changes.h"
 
 void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
@@ -14,6 +17,10 @@ void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
     struct inode *inode = inode_hold(req, node);
     if (!inode)
         return;
+    if (inode->kind == INODE_CONTROL && changes_is_file(inode_name(inode))) {
+        changes_open(mount, req, inode, fi);
+        return;
+    }
     struct err err = {0};
     struct interrupt interrupt;
     interrupt_begin(&interrupt, req, inode, true);
@@ -76,9 +83,11 @@ static void reply_span(fuse_req_t req, struct span span)
     fuse_reply_buf(req, span.data, span.len);
 }
 
-static int read_control(struct mount *mount, const struct inode *inode, const struct handle *handle,
+static int read_control(struct mount *mount, const struct inode *inode, struct handle *handle,
                         off_t offset, size_t size, struct buf *out, struct err *err)
 {
+    if (handle && handle->reader)
+        return changes_read(mount, handle, offset, size, out, err);
     if (handle) {
         buf_add_span(out, slice(body_span(handle->content), offset, size));
         return 0;
@@ -209,4 +218,17 @@ void op_release(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
     if (handle_of(fi))
         fs_release(mount_of(req), handle_of(fi));
     fuse_reply_err(req, 0);
+}
+
+void op_poll(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi,
+             struct fuse_pollhandle *poll)
+{
+    (void)node;
+    struct handle *handle = handle_of(fi);
+    unsigned events = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM; /* as of any file */
+    if (handle && handle->reader)
+        events = changes_poll(mount_of(req), handle, poll);
+    else if (poll)
+        fuse_pollhandle_destroy(poll);
+    fuse_reply_poll(req, events);
 }

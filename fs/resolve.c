@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#include "fs/changes.h"
+
 #define RESOLVE_TRIES 8
 
 static int absent(struct err *err)
@@ -445,7 +447,8 @@ static int resolve_control(struct mount *mount, struct inode *dir, struct span n
         return code;
     scoped_lock(&mount->cache->lock);
     struct inode *root = mount->cache->root;
-    struct inode *inode = inode_find(mount->cache, root, CLASS_CONTROL, buf_span(&path));
+    struct inode *inode = changes_current_locked(
+        mount, inode_find(mount->cache, root, CLASS_CONTROL, buf_span(&path)));
     if (!inode)
         inode = inode_new(mount->cache, root, INODE_CONTROL, buf_span(&path), NULL);
     if (!inode)

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "deliver/deliver.h"
+#include "fs/changes.h"
 
 #define WORKERS 16
 #define FILESYSTEM "fuse.itemfs"
@@ -235,6 +236,8 @@ int session_start(struct config *config, const char *mountpoint, struct fuse_arg
     if (code == 0)
         code = filler_start(mount, err);
     if (code == 0)
+        code = changes_start(mount, err);
+    if (code == 0)
         code = follow_start(mount, err);
     if (code == 0)
         code = deliver_start(config, mount->source, mount->mountpoint, &mount->deliver, err);
@@ -301,6 +304,7 @@ void session_stop(struct mount *mount)
         follow_stop(mount);
     if (mount->notifier)
         finish_work(mount);
+    changes_stop(mount);
     deliver_stop(mount->deliver);
     if (mount->session) {
         filler_stop(mount);

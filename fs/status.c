@@ -67,8 +67,10 @@ void status_json(struct mount *mount, struct buf *out)
     buf_add_text(out, "  \"backends\": [\n");
     for (size_t i = 0; i < mount->source->count; i++)
         add_backend(mount, i, out);
+    buf_add_text(out, "  ],\n");
+    streams_json(mount, out);
     buf_addf(out,
-             "  ],\n  \"tables\": %" PRIu64 ",\n"
+             "  \"tables\": %" PRIu64 ",\n"
              "  \"cache\": {\"inodes\": %" PRIu64 ", \"body_bytes\": %" PRIu64
              ", \"body_budget\": %" PRIu64 "},\n",
              now.tables, now.inodes, now.body_bytes, now.body_budget);
@@ -140,5 +142,6 @@ void status_metrics(struct mount *mount, struct buf *out)
     backend_metric(mount, out, "write_seconds_total", "Time spent in writes.",
                    offsetof(struct backend_counters, write_ns), 1e9);
     usage_metrics(mount, out);
+    streams_metrics(mount, out);
     delivery_metrics(mount, out);
 }

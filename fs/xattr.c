@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/xattr.h>
 
@@ -67,10 +68,50 @@ static int add_key(struct mount *mount, struct inode *inode, struct buf *out)
     return code;
 }
 
-/* Whether it is known which change made the item what it is. */
-static bool has_change(const struct inode *inode, const struct inode_meta *meta)
+/* Which change made an item what it is, as far as anybody has told. */
+struct last_change {
+    char id[64];
+    enum change_type type;
+    int64_t time_ns;
+    uint64_t sequence; /* 0: there are none */
+};
+
+static bool last_change_locked(const struct mount *mount, const struct inode *inode,
+                               struct last_change *ret_change)
 {
-    return meta->version != 0 /* saved */ && backend_can(inode->volume->backend, BACKEND_LOG);
+    const struct inode_meta *meta = &inode->meta;
+    struct item_change told;
+    *ret_change = (struct last_change){.type = meta->change, .time_ns = meta->change_ns};
+    if (meta->version == 0) /* not saved yet */
+        return false;
+    if (backend_can(inode->volume->backend, BACKEND_LOG)) {
+        char id[33];
+        backend_change_id(inode->volume->backend, meta->version, id);
+        memcpy(ret_change->id, id, sizeof id);
+        ret_change->sequence = meta->version;
+        return true;
+    }
+    if (!stream_change_of_locked(mount, inode, &told))
+        return false;
+    snprintf(ret_change->id, sizeof ret_change->id, "%s", told.id);
+    ret_change->type = told.type;
+    ret_change->time_ns = told.time_ns;
+    return true;
+}
+
+static int add_change(const struct last_change *change, enum attribute attribute, struct buf *out)
+{
+    switch (attribute) {
+    case ATTRIBUTE_CHANGE_ID: buf_add_text(out, change->id); return 0;
+    case ATTRIBUTE_CHANGE_TYPE: buf_add_text(out, change_type_name(change->type)); return 0;
+    case ATTRIBUTE_CHANGE_TIME: text_time_ns(change->time_ns, out); return 0;
+    case ATTRIBUTE_SEQUENCE:
+        if (!change->sequence)
+            return -ENODATA;
+        buf_addf(out, "%" PRIu64, change->sequence);
+        return 0;
+    default: return -ENODATA;
+    }
 }
 
 static int get_item(struct mount *mount, struct inode *inode, enum attribute attribute,
@@ -78,31 +119,20 @@ static int get_item(struct mount *mount, struct inode *inode, enum attribute att
 {
     if (attribute == ATTRIBUTE_KEY)
         return add_key(mount, inode, out);
+    struct last_change change;
     pthread_mutex_lock(&mount->cache->lock);
-    struct inode_meta meta = inode->meta;
+    int64_t ttl = inode->meta.ttl;
+    bool changed = last_change_locked(mount, inode, &change);
     bool stale = inode->superseded && inode->refs <= 1; /* the path leads elsewhere: look again */
     pthread_mutex_unlock(&mount->cache->lock);
     if (stale)
         return -ESTALE;
-    if (attribute == ATTRIBUTE_TTL) {
-        if (meta.ttl <= 0)
-            return -ENODATA;
-        buf_addf(out, "%" PRId64, meta.ttl);
-        return 0;
-    }
-    if (!has_change(inode, &meta))
+    if (attribute != ATTRIBUTE_TTL)
+        return changed ? add_change(&change, attribute, out) : -ENODATA;
+    if (ttl <= 0)
         return -ENODATA;
-    char id[33];
-    switch (attribute) {
-    case ATTRIBUTE_CHANGE_ID:
-        backend_change_id(inode->volume->backend, meta.version, id);
-        buf_add_text(out, id);
-        return 0;
-    case ATTRIBUTE_CHANGE_TYPE: buf_add_text(out, change_type_name(meta.change)); return 0;
-    case ATTRIBUTE_CHANGE_TIME: text_time_ns(meta.change_ns, out); return 0;
-    case ATTRIBUTE_SEQUENCE: buf_addf(out, "%" PRIu64, meta.version); return 0;
-    default: return -ENODATA;
-    }
+    buf_addf(out, "%" PRId64, ttl);
+    return 0;
 }
 
 static int get_table(const struct inode *inode, enum attribute attribute, struct buf *out)
@@ -190,8 +220,10 @@ int fs_xattr_list(struct mount *mount, struct inode *inode, struct buf *out, str
         add_name(out, ATTRIBUTE_TTL);
     if (inode->kind == INODE_ITEM) {
         add_name(out, ATTRIBUTE_KEY);
-        bool changed = has_change(inode, &inode->meta);
-        for (int at = ATTRIBUTE_CHANGE_ID; changed && at <= ATTRIBUTE_SEQUENCE; at++)
+        struct last_change change;
+        bool changed = last_change_locked(mount, inode, &change);
+        int last = change.sequence ? ATTRIBUTE_SEQUENCE : ATTRIBUTE_CHANGE_TIME;
+        for (int at = ATTRIBUTE_CHANGE_ID; changed && at <= last; at++)
             add_name(out, (enum attribute)at);
     }
     if (inode->kind == INODE_CONTROL && !inode->meta.change)

@@ -355,6 +355,15 @@ void capacity_settle(struct capacity *capacity, const char *operation, const str
     pthread_cond_broadcast(&capacity->moved);
 }
 
+void capacity_count(struct capacity *capacity, const char *operation, const char *table)
+{
+    scoped_lock(&capacity->lock);
+    struct account *account = account_of(capacity, table);
+
+    if (account) /* else there is no memory, and one request is not counted */
+        row_of(account, operation)->requests++;
+}
+
 enum capacity_asking capacity_asking(struct capacity *capacity, const char *operation)
 {
     scoped_lock(&capacity->lock);

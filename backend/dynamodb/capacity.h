@@ -63,6 +63,9 @@ struct spent {
 void capacity_settle(struct capacity *capacity, const char *operation, const struct demand *demands,
                      size_t count, const struct spent *spent);
 
+/* Counts a request of a kind that consumes nothing that the budgets are made of. */
+void capacity_count(struct capacity *capacity, const char *operation, const char *table);
+
 /* Whether to ask for consumed capacity with OPERATION: UNKNOWN at first. */
 enum capacity_asking { CAPACITY_UNKNOWN, CAPACITY_ACCEPTED, CAPACITY_REFUSED };
 enum capacity_asking capacity_asking(struct capacity *capacity, const char *operation);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #define ITEMS_PREFIX "DynamoDB_20120810."
+#define STREAMS_PREFIX "DynamoDBStreams_20120810."
 
 void outcome_init(struct outcome *outcome)
 {
@@ -17,26 +18,33 @@ void outcome_release(struct outcome *outcome)
     buf_release(&outcome->body);
 }
 
-/* URL is SCHEME://HOST[:PORT], and taken over. HTTP, and so the signature, names the host without
- * the port where that is the scheme's own. */
-static int endpoint_init(struct endpoint *endpoint, char *url, struct err *err)
+/* The URL is SCHEME://HOST[:PORT]. HTTP, and so the signature, names the host without the port
+ * where that is the scheme's own. */
+static int endpoint_init(struct endpoint *endpoint, struct err *err)
 {
-    bool https = strncasecmp(url, "https:", 6) == 0;
-    struct span host = span_text(strstr(url, "://") + 3);
+    bool https = strncasecmp(endpoint->url, "https:", 6) == 0;
+    struct span host = span_text(strstr(endpoint->url, "://") + 3);
     struct span port = span_text(https ? ":443" : ":80");
     if (host.len > port.len && span_equal(span_from(host, host.len - port.len), port))
         host.len -= port.len;
-    endpoint->url = url;
     endpoint->host = strndup(host.data, host.len);
     return endpoint->host ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
+static void endpoint_release(struct endpoint *endpoint)
+{
+    free(endpoint->url);
+    free(endpoint->host);
+}
+
 static int client_init(struct client *client, const struct client_options *options, struct err *err)
 {
-    char *url = NULL;
-    int code = endpoint_resolve(&options->credentials, client->http, &client->region, &url, err);
+    int code = endpoint_resolve(&options->credentials, client->http, &client->region,
+                                &client->items.url, &client->streams.url, err);
     if (code == 0)
-        code = endpoint_init(&client->items, url, err);
+        code = endpoint_init(&client->items, err);
+    if (code == 0)
+        code = endpoint_init(&client->streams, err);
     if (code == 0)
         code =
             credential_source_open(&options->credentials, client->http, &client->credentials, err);
@@ -52,6 +60,7 @@ int client_open(const struct client_options *options, struct client **ret_client
     pthread_mutex_init(&client->lock, NULL);
     retry_bucket_init(&client->bucket);
     client->items.prefix = ITEMS_PREFIX;
+    client->streams.prefix = STREAMS_PREFIX;
     client->deadline_ms = options->deadline_ms ? options->deadline_ms : CLIENT_DEADLINE_MS;
     client->request_ms = options->request_ms ? options->request_ms : HTTP_REQUEST_MS;
     client->http = http_new(&http);
@@ -72,8 +81,8 @@ void client_close(struct client *client)
     credential_source_close(client->credentials);
     http_free(client->http);
     free(client->region);
-    free(client->items.url);
-    free(client->items.host);
+    endpoint_release(&client->items);
+    endpoint_release(&client->streams);
     pthread_mutex_destroy(&client->lock);
     free(client);
 }

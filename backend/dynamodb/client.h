@@ -34,6 +34,7 @@ int64_t client_deadline_ns(const struct client *client);
 
 struct call {
     const char *operation; /* "GetItem" */
+    bool streams;          /* of DynamoDB Streams, which is a service with an address of its own */
     struct span body;      /* JSON */
     bool once; /* not idempotent: sent over a fresh connection, and not again where it may have
                   been applied (-EIO then says so) */
@@ -46,6 +47,7 @@ struct outcome {
     struct buf body; /* of the answer, also of an error; release */
     char type[64];   /* an error's name without namespace, e.g. "ConditionalCheckFailedException" */
     char request_id[80];
+    int64_t date_s; /* the service's clock, epoch seconds; 0: it does not tell */
     bool repeated;  /* an earlier attempt may have been applied: a failed condition may be ours */
     bool uncertain; /* the last attempt has failed, but may have been applied */
     unsigned attempts;

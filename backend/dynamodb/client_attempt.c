@@ -84,13 +84,14 @@ static int send_signed(struct client *client, const struct call *call, int timeo
 {
     cleanup(headers_release) struct headers headers = {.lines = {NULL}};
     char target[128];
-    snprintf(target, sizeof target, "%s%s", client->items.prefix, call->operation);
+    const struct endpoint *endpoint = call->streams ? &client->streams : &client->items;
+    snprintf(target, sizeof target, "%s%s", endpoint->prefix, call->operation);
     attempt->signed_s = clock_now_s() + atomic_load(&client->skew_s);
     struct sign_input input = {
         .credentials = &attempt->credentials,
         .region = span_text(client->region),
         .service = span_text("dynamodb"),
-        .host = span_text(client->items.host),
+        .host = span_text(endpoint->host),
         .target = span_text(target),
         .body = call->body,
         .now_s = attempt->signed_s,
@@ -100,7 +101,7 @@ static int send_signed(struct client *client, const struct call *call, int timeo
         return err_set(&attempt->err, -code, "the request cannot be signed");
     struct http_request request = {
         .method = "POST",
-        .url = client->items.url,
+        .url = endpoint->url,
         .headers = headers.lines,
         .body = call->body,
         .timeout_ms = timeout_ms,

@@ -163,6 +163,8 @@ static void hand_over(struct attempt *attempt, struct outcome *outcome)
     snprintf(outcome->type, sizeof outcome->type, "%s", attempt->error.type);
     snprintf(outcome->request_id, sizeof outcome->request_id, "%s", attempt->response.request_id);
     outcome->uncertain = attempt->uncertain;
+    if (answer_date(attempt->response.date, &outcome->date_s))
+        outcome->date_s = 0;
 }
 
 /* True when there is to be another. */

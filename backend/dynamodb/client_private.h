@@ -12,7 +12,7 @@
 
 #define CLIENT_SKEW_MIN_S 300 /* the service accepts what is off by less */
 
-/* Where calls of one kind go. Streams have an address and a prefix of their own. */
+/* Where calls of one kind go. */
 struct endpoint {
     char *url;
     char *host;         /* as in the Host header */
@@ -23,7 +23,7 @@ struct client {
     struct http *http;
     struct credential_source *credentials;
     char *region;
-    struct endpoint items;
+    struct endpoint items, streams;
     int64_t deadline_ms;
     int request_ms;
     atomic_int_fast64_t skew_s; /* what is added to our clock to have the service's */

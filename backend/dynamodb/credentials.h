@@ -49,14 +49,15 @@ void credential_source_expired(struct credential_source *source, const struct cr
 /* "environment", "profile dev (process)", ...: for messages. */
 const char *credential_source_name(const struct credential_source *source);
 
-/* Region and endpoint as the options, the environment and the profile say; both to be freed.
- * Endpoint: AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL, the profile's services section, its
+/* Region and endpoints as the options, the environment and the profile say; all to be freed.
+ * Endpoints: that of the option, which serves both; else AWS_ENDPOINT_URL_DYNAMODB (of streams:
+ * AWS_ENDPOINT_URL_DYNAMODB_STREAMS), AWS_ENDPOINT_URL, the profile's services section, its
  * endpoint_url (AWS_IGNORE_CONFIGURED_ENDPOINT_URLS switches these off), else
- * https://dynamodb[-fips].REGION.amazonaws.com[.cn], dual-stack where AWS_USE_DUALSTACK_ENDPOINT or
- * the profile's use_dualstack_endpoint says so. It is SCHEME://HOST[:PORT] without more. -EINVAL
- * without a region, and for what is no region or no such URL; any region goes where the endpoint is
- * given. */
+ * https://[streams.]dynamodb[-fips].REGION.amazonaws.com[.cn], dual-stack where
+ * AWS_USE_DUALSTACK_ENDPOINT or the profile's use_dualstack_endpoint says so. Each is
+ * SCHEME://HOST[:PORT] without more. -EINVAL without a region, and for what is no region or no such
+ * URL; any region goes where the endpoint is given. */
 int endpoint_resolve(const struct credential_options *options, struct http *http, char **ret_region,
-                     char **ret_endpoint, struct err *err);
+                     char **ret_items, char **ret_streams, struct err *err);
 
 #endif

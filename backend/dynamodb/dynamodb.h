@@ -8,6 +8,7 @@
 #include "backend/dynamodb/capacity.h"
 
 #define DYNAMODB_SEGMENTS 4
+#define DYNAMODB_STREAM_POLL_MS 1000
 
 struct dynamodb_options {
     const char *region;   /* NULL: of the environment or the profile */
@@ -16,8 +17,9 @@ struct dynamodb_options {
     const char *ca_file;  /* NULL: the system's certificates */
     const char *tables;   /* those shown, separated by commas; NULL: all */
     bool read_only;
-    unsigned segments;      /* that a table is read in at once, at most; 0: DYNAMODB_SEGMENTS */
-    uint64_t max_item_size; /* bytes of a body; the service has a limit of its own, 400 KB */
+    unsigned segments;       /* that a table is read in at once, at most; 0: DYNAMODB_SEGMENTS */
+    unsigned stream_poll_ms; /* between looks at a stream; 0: DYNAMODB_STREAM_POLL_MS */
+    uint64_t max_item_size;  /* bytes of a body; the service has a limit of its own, 400 KB */
     const struct capacity_budget *budgets; /* of tables and of all together, each once */
     size_t budget_count;
 };

@@ -8,10 +8,13 @@
 #include "backend/dynamodb/provider.h"
 #include "backend/dynamodb/secret.h"
 
-const struct aws_service aws_dynamodb = {"AWS_ENDPOINT_URL_DYNAMODB", "dynamodb", "dynamodb"};
-const struct aws_service aws_sts = {"AWS_ENDPOINT_URL_STS", "sts", "sts"};
-const struct aws_service aws_sso = {"AWS_ENDPOINT_URL_SSO", "sso", "portal.sso"};
-const struct aws_service aws_sso_oidc = {"AWS_ENDPOINT_URL_SSO_OIDC", "sso_oidc", "oidc"};
+const struct aws_service aws_dynamodb = {"AWS_ENDPOINT_URL_DYNAMODB", "dynamodb", "dynamodb",
+                                         "dynamodb"};
+const struct aws_service aws_streams = {"AWS_ENDPOINT_URL_DYNAMODB_STREAMS", "dynamodb_streams",
+                                        "streams.dynamodb", "streams-dynamodb"};
+const struct aws_service aws_sts = {"AWS_ENDPOINT_URL_STS", "sts", "sts", "sts"};
+const struct aws_service aws_sso = {"AWS_ENDPOINT_URL_SSO", "sso", "portal.sso", "portal.sso"};
+const struct aws_service aws_sso_oidc = {"AWS_ENDPOINT_URL_SSO_OIDC", "sso_oidc", "oidc", "oidc"};
 
 /* ---- URLs ---- */
 
@@ -126,8 +129,9 @@ static int endpoint_usual(const struct chain *chain, const struct aws_service *s
     bool dual = chain_switch(chain, "AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint");
     if (fips && partition->plain_fips && !dual)
         fips = false;
-    *ret_endpoint = text_format("https://%s%s.%s.%s", service->host, fips ? "-fips" : "", region,
-                                dual ? partition->dual_suffix : partition->suffix);
+    *ret_endpoint =
+        text_format("https://%s%s.%s.%s", dual ? service->dual_host : service->host,
+                    fips ? "-fips" : "", region, dual ? partition->dual_suffix : partition->suffix);
     return *ret_endpoint ? 0 : err_set(err, ENOMEM, "no memory");
 }
 
@@ -145,31 +149,46 @@ int service_endpoint(const struct chain *chain, const struct aws_service *servic
                : endpoint_usual(chain, service, region, ret_endpoint, err);
 }
 
-static int resolve(struct chain *chain, char **ret_region, char **ret_endpoint, struct err *err)
+/* That of the option, or the service's own. */
+static int choose(const struct chain *chain, const struct aws_service *service, const char *region,
+                  char **ret_endpoint, struct err *err)
 {
-    const char *given = chain->options->endpoint, *region;
-    char *endpoint = NULL;
+    const char *given = chain->options->endpoint;
+
+    return given ? endpoint_copy(given, "the endpoint", ret_endpoint, err)
+                 : service_endpoint(chain, service, region, ret_endpoint, err);
+}
+
+static int resolve(struct chain *chain, char **ret_region, char **ret_items, char **ret_streams,
+                   struct err *err)
+{
+    const char *region;
+    char *items = NULL, *streams = NULL;
     int r = chain_region(chain, &region, err);
     if (r < 0)
         return r;
-    r = given ? endpoint_copy(given, "the endpoint", &endpoint, err)
-              : service_endpoint(chain, &aws_dynamodb, region, &endpoint, err);
-    if (r < 0)
+    r = choose(chain, &aws_dynamodb, region, &items, err);
+    if (r == 0)
+        r = choose(chain, &aws_streams, region, &streams, err);
+    if (r < 0) {
+        free(items);
         return r;
+    }
     *ret_region = chain->region;
     chain->region = NULL;
-    *ret_endpoint = endpoint;
+    *ret_items = items;
+    *ret_streams = streams;
     return 0;
 }
 
 int endpoint_resolve(const struct credential_options *options, struct http *http, char **ret_region,
-                     char **ret_endpoint, struct err *err)
+                     char **ret_items, char **ret_streams, struct err *err)
 {
     struct chain chain;
     int r = chain_open(options, http, &chain, err);
     if (r < 0)
         return r;
-    r = resolve(&chain, ret_region, ret_endpoint, err);
+    r = resolve(&chain, ret_region, ret_items, ret_streams, err);
     chain_close(&chain);
     return r;
 }

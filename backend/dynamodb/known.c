@@ -9,6 +9,8 @@ void known_table_release(struct known_table *known)
 {
     table_free(known->table);
     free(known->denied);
+    free(known->stream_arn);
+    free(known->stream_label);
 }
 
 /* The place of NAME, or where it belongs. */

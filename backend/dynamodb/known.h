@@ -10,10 +10,11 @@
 struct known_table {
     struct table *table; /* on the heap, as what follows */
     char *denied;        /* why it may not be described: then TABLE has a name and nothing else */
-    uint64_t bytes;      /* of its items, as last counted some hours ago; 0: not known */
-    uint64_t items;      /* likewise */
-    int64_t read_ns;     /* steady clock */
-    bool ttl_denied;     /* the service does not say whether items expire */
+    char *stream_arn, *stream_label; /* of the stream that was switched on last; both or none */
+    uint64_t bytes;  /* of its items, as last counted some hours ago; 0: not known */
+    uint64_t items;  /* likewise */
+    int64_t read_ns; /* steady clock */
+    bool ttl_denied; /* the service does not say whether items expire */
 };
 void known_table_release(struct known_table *);
 

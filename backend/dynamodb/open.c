@@ -8,32 +8,42 @@
 #include "backend/dynamodb/service.h"
 #include "base/cancel.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 
-static int send_call(struct service *service, const char *operation, const struct buf *body,
-                     const atomic_bool *cancelled, struct outcome *ret_outcome, struct err *err)
+static int send_call(struct service *service, struct call call, const struct buf *body,
+                     struct outcome *ret_outcome, struct err *err)
 {
-    const struct call call = {
-        .operation = operation, .body = buf_span(body), .cancelled = cancelled};
-
+    call.body = buf_span(body);
     outcome_init(ret_outcome);
     if (buf_error(body))
-        return err_set(err, -buf_error(body), "%s: the request is too large", operation);
+        return err_set(err, -buf_error(body), "%s: the request is too large", call.operation);
     return client_call(service->client, &call, ret_outcome, err);
 }
 
 int service_call(struct service *service, const char *operation, const struct buf *body,
                  struct outcome *ret_outcome, struct err *err)
 {
-    return send_call(service, operation, body, cancel_flag(), ret_outcome, err);
+    const struct call call = {.operation = operation, .cancelled = cancel_flag()};
+
+    return send_call(service, call, body, ret_outcome, err);
+}
+
+int service_call_streams(struct service *service, const char *operation, const struct buf *body,
+                         struct outcome *ret_outcome, struct err *err)
+{
+    const struct call call = {.operation = operation, .streams = true, .cancelled = cancel_flag()};
+
+    return send_call(service, call, body, ret_outcome, err);
 }
 
 int service_tell(struct service *service, const char *operation, const struct buf *body,
                  struct err *err)
 {
     cleanup(outcome_release) struct outcome outcome;
+    const struct call call = {.operation = operation};
 
-    return send_call(service, operation, body, NULL, &outcome, err);
+    return send_call(service, call, body, &outcome, err);
 }
 
 static void service_close(struct backend *backend)
@@ -80,6 +90,12 @@ static const struct backend_ops service_ops = {
     .bulk = service_bulk,
     .write = service_write,
     .sync = service_sync,
+    .stream_open = service_stream_open,
+    .stream_next = service_stream_next,
+    .stream_position = service_stream_position,
+    .stream_close = service_stream_close,
+    .lease_read = service_lease_read,
+    .lease_write = service_lease_write,
     .usage = service_usage,
     .measure = service_measure,
 };
@@ -146,6 +162,9 @@ int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_b
     service->backend.ops = &service_ops;
     service->backend.max_item_size = options->max_item_size;
     service->read_only = options->read_only;
+    service->stream_poll_ns =
+        (options->stream_poll_ms ? options->stream_poll_ms : DYNAMODB_STREAM_POLL_MS) *
+        (NS_PER_S / 1000);
     service->segments = options->segments ? options->segments : DYNAMODB_SEGMENTS;
     pthread_mutex_init(&service->lock, NULL);
     service->recent = recent_new();

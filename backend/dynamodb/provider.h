@@ -89,11 +89,12 @@ struct credential_source *credential_source_new(struct provider *provider, int64
 
 /* An AWS service's names where endpoints are made or set. */
 struct aws_service {
-    const char *variable; /* AWS_ENDPOINT_URL_... */
-    const char *section;  /* in a services section */
-    const char *host;     /* begins the host's name */
+    const char *variable;  /* AWS_ENDPOINT_URL_... */
+    const char *section;   /* in a services section */
+    const char *host;      /* begins the host's name */
+    const char *dual_host; /* likewise, with dual stack */
 };
-extern const struct aws_service aws_dynamodb, aws_sts, aws_sso, aws_sso_oidc;
+extern const struct aws_service aws_dynamodb, aws_streams, aws_sts, aws_sso, aws_sso_oidc;
 /* The Host header for an endpoint: its host, with the port where it is not the scheme's own. */
 struct span endpoint_host(const char *endpoint);
 /* The endpoint of a service, to be freed. */

@@ -16,6 +16,8 @@
 #define DYNAMODB_ITEM_MAX 409600 /* bytes of an item, names and values */
 #define DYNAMODB_BODY_MAX (16u << 20)
 
+#define PACES 2 /* kinds of calls that the service wants to have so and so far apart */
+
 struct part_list;
 
 struct service {
@@ -25,12 +27,14 @@ struct service {
     struct capacity *capacity;
     char *only_tables; /* separated by commas; NULL: all */
     bool read_only;
-    unsigned segments;    /* of a scan, at most */
-    pthread_mutex_t lock; /* guards all below; taken alone, never held over a call */
+    unsigned segments;      /* of a scan, at most */
+    int64_t stream_poll_ns; /* between looks at a stream */
+    pthread_mutex_t lock;   /* guards all below; taken alone, never held over a call */
     struct known_tables known;
     struct portions portions;
     bool flat;                    /* the service cannot compare maps and lists */
     bool no_transactions;         /* it has said so */
+    int64_t paced_ns[PACES];      /* steady clock: when the next call of a kind may be made */
     struct part_list *partitions; /* of tables that are being listed (partitions.c); references */
 };
 
@@ -43,6 +47,9 @@ static inline struct service *service_of(struct backend *backend)
  * Release the outcome, also on failure. */
 int service_call(struct service *service, const char *operation, const struct buf *body,
                  struct outcome *ret_outcome, struct err *err);
+/* The same of DynamoDB Streams. */
+int service_call_streams(struct service *service, const char *operation, const struct buf *body,
+                         struct outcome *ret_outcome, struct err *err);
 /* One that changes something: not given up. */
 int service_tell(struct service *service, const char *operation, const struct buf *body,
                  struct err *err);
@@ -116,11 +123,17 @@ void add_part(struct buf *out, enum value_type type, struct span part);
 void service_chosen(const struct service *, struct buf *names);
 /* Whether a table of that name is, or would be, among those shown. */
 bool service_shows(const struct service *, struct span name);
+/* Whether it is left out of the list of all, though it can be had by name. */
+bool service_hides(const struct service *, struct span name);
 /* Whether a table of the service can have that name. Others are not asked for: programs look for
  * all sorts of names in a directory. */
 bool service_can_name(struct span name);
 int service_tables(struct backend *, table_fn each, void *context, struct err *);
 int service_create_table(struct backend *, const struct table *, struct err *);
+/* The same whether or not that table is among those shown. */
+int service_make_table(struct service *, const struct table *, struct err *);
+/* Waits until one that was just made can be used. */
+int service_settle_table(struct service *, const struct table *, struct err *);
 int service_drop_table(struct backend *, const struct table *, bool force, struct err *);
 int service_alter_table(struct backend *, const struct table *, struct err *);
 int service_describe(struct backend *, struct span name, struct table **ret_table, struct err *);
@@ -179,6 +192,22 @@ int service_partition(struct backend *, const struct table *, struct span partit
 /* --- writing (write.c) --- */
 
 int service_write(struct backend *, struct action *, size_t count, unsigned flags, struct err *);
+
+/* --- streams (stream.h) --- */
+
+int service_stream_open(struct backend *, const struct table *, const char *position,
+                        struct stream **ret_stream, struct err *);
+int service_stream_next(struct stream *, size_t limit, change_fn, void *, struct err *);
+int service_stream_position(struct stream *, struct buf *out);
+void service_stream_close(struct stream *);
+
+/* --- leases (lease.c) --- */
+
+/* The table of the leases of all others. */
+#define LEASES_TABLE "itemfs-leases"
+int service_lease_read(struct backend *, struct span name, struct lease *ret_lease, struct err *);
+int service_lease_write(struct backend *, struct span name, uint64_t count, struct span holder,
+                        struct span position, struct err *);
 
 /* --- bulk loads (batch.c): WRITE_LOOSE, whose bodies are typed items in canonical form --- */
 

@@ -53,6 +53,11 @@ bool service_shows(const struct service *service, struct span name)
     return false;
 }
 
+bool service_hides(const struct service *service, struct span name)
+{
+    return !service->only_tables && span_equal(name, span_text(LEASES_TABLE));
+}
+
 bool service_can_name(struct span name)
 {
     static const char name_characters[] = "abcdefghijklmnopqrstuvwxyz"
@@ -156,6 +161,21 @@ static uint64_t table_number(struct span description, const struct table *table)
     return hash64(buf_span(&id), 0) & INT64_MAX;
 }
 
+/* The stream that was switched on last, whether it still is or not. */
+static int read_stream(struct span description, struct known_table *known)
+{
+    cleanup(buf_release) struct buf arn, label;
+
+    buf_init(&arn, 4096);
+    buf_init(&label, 4096);
+    if (!reply_text(description, "LatestStreamArn", &arn) ||
+        !reply_text(description, "LatestStreamLabel", &label))
+        return 0;
+    known->stream_arn = buf_take(&arn, NULL);
+    known->stream_label = buf_take(&label, NULL);
+    return known->stream_arn && known->stream_label ? 0 : -ENOMEM;
+}
+
 static int read_description(struct span answer, struct known_table *known, struct err *err)
 {
     struct table *table = known->table;
@@ -186,7 +206,7 @@ static int read_description(struct span answer, struct known_table *known, struc
     known->items = (uint64_t)reply_number(description, "ItemCount");
     table->stream = reply_path(description, "StreamSpecification.StreamEnabled", &part) &&
                     span_equal(part, span_text("true"));
-    return 0;
+    return read_stream(description, known);
 }
 
 static int call_about(struct service *service, const char *operation, const struct table *table,

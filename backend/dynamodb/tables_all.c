@@ -17,19 +17,30 @@
 
 #define LISTED_FRESH_MS 60000 /* of one that is among all: whoever uses a table asks for it */
 
+struct listing {
+    const struct service *service;
+    struct buf *names;
+};
+
 static int add_listed(void *context, struct span raw)
 {
-    struct buf *names = context;
+    const struct listing *listing = context;
+    struct buf *names = listing->names;
+    size_t before = names->len;
 
     if (raw.len >= 2)
         json_unescape(span_of(raw.data + 1, raw.len - 2), names);
-    buf_add_char(names, '\0');
+    if (service_hides(listing->service, buf_from(names, before)))
+        buf_resize(names, before);
+    else
+        buf_add_char(names, '\0');
     return buf_error(names);
 }
 
 static int list_names(struct service *service, struct buf *names, struct err *err)
 {
     cleanup(buf_release) struct buf last;
+    struct listing listing = {service, names};
     int r = 0;
 
     buf_init(&last, 65536);
@@ -46,7 +57,7 @@ static int list_names(struct service *service, struct buf *names, struct err *er
         if (r < 0)
             return r;
         if (reply_member(buf_span(&outcome.body), "TableNames", &listed))
-            r = reply_each(listed, add_listed, names);
+            r = reply_each(listed, add_listed, &listing);
         buf_clear(&last);
         if (!reply_text(buf_span(&outcome.body), "LastEvaluatedTableName", &last))
             break;
@@ -107,7 +118,8 @@ static int copy_all(struct service *service, struct table ***ret_tables, size_t 
     if (!tables)
         return -ENOMEM;
     for (size_t i = 0; i < known->count; i++) {
-        if (known->tables[i].denied)
+        const char *name = known->tables[i].table->name;
+        if (known->tables[i].denied || service_hides(service, span_text(name)))
             continue;
         if (!(tables[count] = table_copy(known->tables[i].table))) {
             tables_free(tables, count);
@@ -130,7 +142,7 @@ int service_forbidden(struct backend *backend, forbidden_fn each, void *context)
     pthread_mutex_lock(&service->lock);
     for (size_t i = 0; i < service->known.count; i++) {
         const struct known_table *known = &service->known.tables[i];
-        if (!known->denied)
+        if (!known->denied || service_hides(service, span_text(known->table->name)))
             continue;
         buf_add(&told, known->table->name, strlen(known->table->name) + 1);
         buf_add(&told, known->denied, strlen(known->denied) + 1);

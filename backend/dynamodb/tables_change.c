@@ -119,7 +119,7 @@ static void pause_a_moment(void)
     nanosleep(&pause, NULL);
 }
 
-/* Until the table is ACTIVE with all its indexes; or, where GONE, until there is none. */
+/* Until the table is ACTIVE; or, where GONE, until there is none. */
 static int settle(struct service *service, const struct table *table, bool gone, struct err *err)
 {
     for (int tries = 0; tries < SETTLE_TRIES; tries++) {
@@ -141,6 +141,11 @@ static int settle(struct service *service, const struct table *table, bool gone,
         pause_a_moment();
     }
     return err_set(err, ETIMEDOUT, "table %s: the service is still busy with it", table->name);
+}
+
+int service_settle_table(struct service *service, const struct table *table, struct err *err)
+{
+    return settle(service, table, false, err);
 }
 
 static int set_ttl(struct service *service, const struct table *table, const char *attribute,
@@ -189,7 +194,6 @@ static int call_create(struct service *service, const struct table *table, struc
 int service_create_table(struct backend *backend, const struct table *table, struct err *err)
 {
     struct service *service = service_of(backend);
-    struct err own = {""};
 
     if (!service_can_name(span_text(table->name)))
         return err_set(err, EINVAL,
@@ -199,6 +203,12 @@ int service_create_table(struct backend *backend, const struct table *table, str
     if (!service_shows(service, span_text(table->name)))
         return err_set(err, EPERM, "table %s is not among those that were chosen: %s", table->name,
                        service->only_tables);
+    return service_make_table(service, table, err);
+}
+
+int service_make_table(struct service *service, const struct table *table, struct err *err)
+{
+    struct err own = {""};
     int r = call_create(service, table, err);
     if (r < 0)
         return r;

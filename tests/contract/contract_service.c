@@ -56,13 +56,18 @@ static int note_name(void *context, const struct table *table)
     return names->count == 100;
 }
 
+/* Those that are listed, and that of the leases, which is not. */
 static void drop_tables(struct backend *backend)
 {
     struct names names = {.count = 0};
+    struct table *leases = NULL;
     struct err err = {""};
 
     if (backend_tables(backend, note_name, &names, &err) < 0)
         fail(&err);
+    if (backend_describe(backend, span_text("itemfs-leases"), &leases, NULL) == 0)
+        note_name(&names, leases);
+    table_free(leases);
     for (size_t i = 0; i < names.count; i++) {
         struct table *table = NULL;
         if (backend_describe(backend, span_text(names.text[i]), &table, &err) < 0 ||
@@ -107,6 +112,7 @@ static struct factory factory = {open_new, open_again, close_one, 100};
 #include "tests/contract/expiry.h"
 #include "tests/contract/items.h"
 #include "tests/contract/scratch.h"
+#include "tests/contract/streams.h"
 #include "tests/contract/tables.h"
 #include "tests/contract/walks.h"
 
@@ -125,4 +131,4 @@ __attribute__((constructor)) static void read_environment(void)
 }
 
 CHECK_MAIN(CONTRACT_ITEMS, CONTRACT_WALKS, CONTRACT_TABLES, CONTRACT_EXPIRY, CONTRACT_SCRATCH,
-           CONTRACT_CHANGES)
+           CONTRACT_CHANGES, CONTRACT_STREAMS)

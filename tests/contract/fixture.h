@@ -45,6 +45,7 @@ enum lack {
     LACK_NANOSECONDS,
     LACK_TTL,
     LACK_STREAMS,
+    LACK_SWITCHES,
     LACK_ATOMIC,
     LACK_SURROGATES,
     LACK_COUNT
@@ -62,7 +63,8 @@ static const struct {
     [LACK_SCHEMA] = {"schema", "a table is what its description says that the caller has"},
     [LACK_NANOSECONDS] = {"nanoseconds", "tables are born at full seconds, or milliseconds"},
     [LACK_TTL] = {"ttl", "there is no time to live"},
-    [LACK_STREAMS] = {"streams", "there are no streams, or none that can be switched"},
+    [LACK_STREAMS] = {"streams", "there are no streams"},
+    [LACK_SWITCHES] = {"switches", "the engine cannot switch streams off and on"},
     [LACK_ATOMIC] = {"atomic", "the engine's conditional writes are not atomic"},
     [LACK_SURROGATES] = {"surrogates", "the engine takes no lone surrogates"},
 };

@@ -138,7 +138,7 @@ static void tables_are_altered(void)
 static void streams_are_switched(void)
 {
     struct backend *b = FACTORY.open();
-    if (cannot(b, LACK_STREAMS))
+    if (cannot(b, LACK_STREAMS) || cannot(b, LACK_SWITCHES))
         return;
     struct err err = {""};
     struct table *t = make_table(b, "users", "id", NULL, NULL);

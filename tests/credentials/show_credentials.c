@@ -83,9 +83,9 @@ static void say_error(int r, const struct err *err)
 static void show_endpoint(struct show *show)
 {
     struct err err = {""};
-    char *region = NULL, *endpoint = NULL;
+    char *region = NULL, *endpoint = NULL, *streams = NULL;
     struct buf out;
-    int r = endpoint_resolve(&show->options, show->http, &region, &endpoint, &err);
+    int r = endpoint_resolve(&show->options, show->http, &region, &endpoint, &streams, &err);
     if (r < 0) {
         say_error(r, &err);
         return;
@@ -93,9 +93,11 @@ static void show_endpoint(struct show *show)
     begin_line(&out);
     add_text(&out, "region", region);
     add_text(&out, "endpoint", endpoint);
+    add_text(&out, "streams", streams);
     end_line(&out);
     free(region);
     free(endpoint);
+    free(streams);
 }
 
 static void show_open(struct show *show)
@@ -167,14 +169,15 @@ static void show_threads(struct show *show)
 static int find_all(struct show *show, struct credentials *ret_got, struct err *err)
 {
     struct credential_source *source = NULL;
-    char *region = NULL, *endpoint = NULL;
+    char *region = NULL, *endpoint = NULL, *streams = NULL;
     int r = credential_source_open_hooked(&show->options, show->http, &show->hooks, &source, err);
     if (r == 0)
         r = credential_source_get(source, ret_got, err);
     if (r == 0)
-        r = endpoint_resolve(&show->options, show->http, &region, &endpoint, err);
+        r = endpoint_resolve(&show->options, show->http, &region, &endpoint, &streams, err);
     free(region);
     free(endpoint);
+    free(streams);
     credential_source_close(source);
     return r;
 }

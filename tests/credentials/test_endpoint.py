@@ -9,20 +9,20 @@ class EndpointTest(ChainTest):
         super().setUp()
         del self.env["AWS_REGION"], self.env["AWS_DEFAULT_REGION"]
 
-    def resolved(self, *arguments):
+    def resolved(self, *arguments, service="endpoint"):
         line, = self.show(*arguments, "endpoint")
         self.assertNotIn("error", line)
-        return line["region"], line["endpoint"]
+        return line["region"], line[service]
 
     def failure(self, *arguments):
         line, = self.show(*arguments, "endpoint")
         return line["error"], line["message"]
 
-    def judged(self, profile=None, **more):
+    def judged(self, profile=None, service="dynamodb"):
         with self.judging():
             session = botocore.session.Session(profile=profile)
-            client = session.create_client("dynamodb", aws_access_key_id="x",
-                                           aws_secret_access_key="y", **more)
+            client = session.create_client(service, aws_access_key_id="x",
+                                           aws_secret_access_key="y")
             return client.meta.region_name, client.meta.endpoint_url
 
     def agree(self, region, endpoint, profile=None):
@@ -132,18 +132,40 @@ class Endpoint(EndpointTest):
                     self.env |= {"AWS_DEFAULT_REGION": region, "AWS_USE_FIPS_ENDPOINT": fips,
                                  "AWS_USE_DUALSTACK_ENDPOINT": dual}
                     with self.subTest(region=region, fips=fips, dual=dual):
-                        endpoint = self.resolved()[1]
+                        found = [self.resolved(service=one)[1] for one in ("endpoint", "streams")]
                         if not NO_JUDGE:
-                            self.assertEqual(self.ruled(region, bool(fips), bool(dual)), endpoint)
+                            self.assertEqual(self.ruled(region, bool(fips), bool(dual)), found)
 
     @staticmethod
     def ruled(region, fips, dual):
         """What the rules say that botocore goes by."""
         loader = botocore.session.Session().get_component("data_loader")
-        rules = botocore.endpoint_provider.EndpointProvider(
-            loader.load_service_model("dynamodb", "endpoint-rule-set-1"),
-            loader.load_data("partitions"))
-        return rules.resolve_endpoint(Region=region, UseFIPS=fips, UseDualStack=dual).url
+        found = [botocore.endpoint_provider.EndpointProvider(
+            loader.load_service_model(service, "endpoint-rule-set-1"),
+            loader.load_data("partitions")) for service in ("dynamodb", "dynamodbstreams")]
+        return [rules.resolve_endpoint(Region=region, UseFIPS=fips, UseDualStack=dual).url
+                for rules in found]
+
+    def test_streams(self):
+        def agree(endpoint):
+            self.assertEqual(("eu-west-1", endpoint), self.resolved(service="streams"))
+            if not NO_JUDGE:
+                self.assertEqual(("eu-west-1", endpoint), self.judged(service="dynamodbstreams"))
+        self.env["AWS_ENDPOINT_URL_DYNAMODB"] = "http://items:1"
+        agree("https://streams.dynamodb.eu-west-1.amazonaws.com")
+        self.config("[default]\nendpoint_url = http://profile:1\nservices = s\n[services s]\n"
+                    "dynamodb =\n  endpoint_url = http://items:2\n"
+                    "dynamodb_streams =\n  endpoint_url = http://services:1\n")
+        agree("http://services:1")
+        self.env["AWS_ENDPOINT_URL"] = "http://all:1"
+        agree("http://all:1")
+        self.env["AWS_ENDPOINT_URL_DYNAMODB_STREAMS"] = "http://streams:1"
+        agree("http://streams:1")
+        self.assertEqual("http://items:1", self.resolved()[1])
+        self.assertEqual("https://option:1", self.resolved("--endpoint", "https://option:1",
+                                                           service="streams")[1])
+        self.env["AWS_ENDPOINT_URL_DYNAMODB_STREAMS"] = "x"
+        self.assertRegex(self.failure()[1], "^AWS_ENDPOINT_URL_DYNAMODB_STREAMS is no endpoint")
 
     def test_variants_in_the_profile(self):
         self.config("[default]\nuse_fips_endpoint = true\n")

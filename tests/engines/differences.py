@@ -154,12 +154,29 @@ DIFFERENCES = {
         "dynalite": NOT_TRIED,
         "dynoxide": "ResourceNotFoundException",
     },
+    "an iterator of a stream switched off": {
+        "aws": "closed",
+        "moto": "open",
+        "dynalite": NOT_TRIED,
+        "dynoxide": "open",
+    },
     "a stream on again": {"aws": "ok", "moto": "ResourceInUseException", "dynalite": NOT_TRIED},
     "a stream on again: new ARN, it is listed, the old is too": {
         "aws": [True, True, True],
         "moto": [False, True, True],
         "dynalite": NOT_TRIED,
         "dynoxide": [True, True, False],
+    },
+    "an iterator of a dropped table": {
+        "aws": "closed",
+        "moto": "open",
+        "dynalite": NOT_TRIED,
+        "dynoxide": "ResourceNotFoundException",
+    },
+    "records of a table that was dropped and made again": {
+        "aws": [],
+        "dynalite": NOT_TRIED,
+        "dynoxide": ["INSERT a"],
     },
     "records of a put and an equal put": {
         "aws": ["INSERT a"],

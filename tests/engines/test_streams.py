@@ -129,9 +129,15 @@ class Streams(behaviour.Behaviour):
             self.streams.get_shard_iterator, StreamArn=self.arn, ShardIteratorType="LATEST",
             ShardId="shardId-00000000000000000000-00000000"))
 
+    def end_of(self, iterator):
+        """Whether the shard goes on behind the page of ITERATOR."""
+        return self.result(lambda: "open" if self.streams.get_records(
+            ShardIterator=iterator).get("NextShardIterator") else "closed")
+
     def test_off_and_on_again(self):
         self.needs_streams()
         self.put(self.name, "a")
+        late = self.iterator("LATEST")
         change = {"TableName": self.name, "StreamSpecification": {"StreamEnabled": False}}
         self.db.update_table(**change)
         self.wait_active(self.name)
@@ -142,6 +148,7 @@ class Streams(behaviour.Behaviour):
         self.holds("records of a stream switched off", [["INSERT a"], "closed"], page if isinstance(
             page, behaviour.Failed) else [self.events(page["Records"]), "open" if page.get(
                 "NextShardIterator") else "closed"])
+        self.holds("an iterator of a stream switched off", "closed", self.end_of(late))
         self.holds("a stream on again", "ok", self.outcome(
             self.db.update_table, TableName=self.name, **BOTH))
         self.wait_active(self.name)
@@ -150,6 +157,20 @@ class Streams(behaviour.Behaviour):
             TableName=self.name)["Streams"]]
         self.holds("a stream on again: new ARN, it is listed, the old is too", [True, True, True],
                    [now != self.arn, now in listed, self.arn in listed])
+
+    def test_a_table_made_again(self):
+        self.needs_streams()
+        self.put(self.name, "a")
+        late = self.iterator("LATEST")
+        self.db.delete_table(TableName=self.name)
+        self.holds("an iterator of a dropped table", "closed", self.end_of(late))
+        self.db.create_table(
+            TableName=self.name, KeySchema=behaviour.key_schema("pk"),
+            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST", **BOTH)
+        self.wait_active(self.name)
+        self.arn = self.db.describe_table(TableName=self.name)["Table"]["LatestStreamArn"]
+        self.holds("records of a table that was dropped and made again", [], self.events())
 
     def test_shards(self):
         self.needs_streams()

@@ -55,6 +55,8 @@ ERRORS = {
     "error-503": ("ServiceUnavailable", 503, "Service is unavailable"),
     "expired": ("ExpiredTokenException", 400, "The security token included in the request is "
                 "expired"),
+    "trimmed": ("TrimmedDataAccessException", 400, "The requested sequence number is older than "
+                "the oldest that is kept"),
     "skew": ("InvalidSignatureException", 400, "Signature not yet current"),
 }
 # What is done to the engine's answer.

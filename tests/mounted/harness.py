@@ -70,7 +70,7 @@ def wait_for(what, condition, seconds=PATIENCE, pause=0.005):
 def is_mounted(path):
     """Whether something is mounted on PATH; does not touch it."""
     quoted = path.replace(" ", "\\040")
-    with open("/proc/self/mountinfo") as info:
+    with open("/proc/self/mountinfo", errors="surrogateescape") as info:
         return any(line.split()[4] == quoted for line in info)
 
 
@@ -83,7 +83,7 @@ def is_served(path):
         place = os.open(path, os.O_PATH)
         device = os.fstat(place).st_dev
         os.statvfs(place)
-        with open("/proc/self/mountinfo") as info:
+        with open("/proc/self/mountinfo", errors="surrogateescape") as info:
             ours = {line.split()[2] for line in info if " - fuse.itemfs " in line}
         return f"{os.major(device)}:{os.minor(device)}" in ours
     except OSError as error:
@@ -102,22 +102,23 @@ def has_tool(name):
 class Mount:
     """One itemfs daemon in the foreground, its log in a file."""
 
-    def __init__(self, source, point, options=(), log=None, wrap=(), env=None):
+    def __init__(self, source, point, options=(), log=None, wrap=(), env=None, program=ITEMFS):
         self.source, self.point, self.options = source, point, list(options)
         self.log_path = log or point + ".log"
         self.wrap = list(wrap)  # a command before itemfs: strace, prlimit
         self.env = environment(**(env or {}))
+        self.program = program
         self.process = None
 
     def start(self):
-        command = self.wrap + [ITEMFS, "-f", self.source, self.point]
+        command = self.wrap + [self.program, "-f", self.source, self.point]
         if self.options:
             command += ["-o", ",".join(self.options)]
         self.log = open(self.log_path, "ab")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log,
                                         stderr=self.log, env=self.env)
         # The kernel wakes a poller of mountinfo at each change of the mount table.
-        with open("/proc/self/mountinfo") as info:
+        with open("/proc/self/mountinfo", errors="surrogateescape") as info:
             poller = select.poll()
             poller.register(info, select.POLLERR | select.POLLPRI)
             end = time.monotonic() + PATIENCE

@@ -307,7 +307,7 @@ class Starting(PlaceTest):
                        "rw,nosuid,nodev,noatime,_netdev,nofail,x-systemd.automount,umask=077"])
         self.table()
         self.assertEqual(0o100600, os.stat(self.mnt + "/t/a.json").st_mode)
-        with open("/proc/self/mountinfo") as info:
+        with open("/proc/self/mountinfo", errors="surrogateescape") as info:
             line = next(line for line in info if f" {self.mnt} " in line)
         self.assertIn("nosuid", line)
         self.assertIn("noatime", line)

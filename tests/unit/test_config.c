@@ -39,7 +39,7 @@ static void defaults(void)
     struct config *config = parsed("");
 
     check_int(config->cache_size, 32 << 20);
-    check(config->cache_ttl == 1 && config->rename_grace == 3);
+    check(config->cache_ttl == 1 && config->rename_grace == 3 && config->stream_poll == 1);
     check_int(config->umask, 022);
     check_int(config->max_item_size, ITEM_SIZE_DEFAULT);
     check_int(config->log_level, LOG_LEVEL_INFO);
@@ -56,10 +56,10 @@ static void every_mount_key(void)
     struct config *config = parsed("[mount]\ncache_size = 2G\ncache_ttl: 0.25\nstate_dir = s\n"
                                    "uid=0\ngid = 4294967294\numask = 077\nallow_other = on\r\n"
                                    "read_only=yes\n  quiet = true ; why\nmax_item_size=1K\n"
-                                   "rename_grace = 0\nlog_level=debug");
+                                   "rename_grace = 0\nstream_poll = 0.1\nlog_level=debug");
 
     check_int(config->cache_size, 2LL << 30);
-    check(config->cache_ttl == 0.25 && config->rename_grace == 0);
+    check(config->cache_ttl == 0.25 && config->rename_grace == 0 && config->stream_poll == 0.1);
     check_text(span_text(config->state_dir), "/etc/itemfs/s");
     check(config->has_uid && config->uid == 0 && config->has_gid && config->gid == 4294967294u);
     check_int(config->umask, 077);
@@ -138,6 +138,9 @@ static void bad_values(void)
         {"cache_ttl = 1e3", "cache_ttl: \"1e3\" is no number of seconds"},
         {"cache_ttl = 1.", "cache_ttl: \"1.\" is no number of seconds"},
         {"cache_ttl = 31536001", "cache_ttl: \"31536001\" seconds are more than a year"},
+        {"stream_poll = 0.09", "stream_poll: \"0.09\" is no number of seconds from 0.1 to 60"},
+        {"stream_poll = 60.1", "stream_poll: \"60.1\" is no number of seconds from 0.1 to 60"},
+        {"stream_poll = 1s", "stream_poll: \"1s\" is no number of seconds"},
         {"uid = root", "uid: \"root\" is no user or group number"},
         {"uid = 4294967295", "uid: \"4294967295\" is no user or group number"},
         {"umask = 0888", "umask: \"0888\" is no octal number up to 777"},
@@ -320,7 +323,7 @@ static void example(void)
     for (; (name = config_key(known, &section)); known++)
         if (lines[known] != (strcmp(name, "type") == 0 ? 2 : 1)) /* two types of backend */
             check_fail("the example has %zu lines for %s in [%s]", lines[known], name, section);
-    check_int(known, 37);
+    check_int(known, 39);
     check(!buf_error(&text));
     config_free(parsed(text.data));
 }

@@ -11,12 +11,17 @@
 
 #define STATUS_BROKEN_PIPE 141
 
+void output_broken(void)
+{
+    _exit(STATUS_BROKEN_PIPE);
+}
+
 static int output_failed(struct err *err)
 {
     int code = errno ? errno : EIO;
 
     if (code == EPIPE)
-        _exit(STATUS_BROKEN_PIPE);
+        output_broken();
     return err_set(err, code, "standard output: %s", strerror(code));
 }
 

@@ -17,6 +17,8 @@ int output_write(struct span text, struct err *err);
 int output_text(const char *text, struct err *err);
 /* What is written reaches the reader, or it is an error. */
 int output_finish(struct err *err);
+/* The reader went away: see above. */
+_Noreturn void output_broken(void);
 /* Behind a failure: what was written still goes out, and nothing more is said about it. */
 void output_discard(void);
 
