@@ -2,10 +2,12 @@
 """Several daemons over one store: one of them delivers, and another goes on when it ends, however it
 does. Nothing is lost on the way, and no order of an item's changes."""
 
+import contextlib
 import json
 import os
 import random
 import signal
+import sqlite3
 import threading
 import time
 
@@ -97,6 +99,25 @@ class Leases(DeliveryTest):
                           for call in function.deliveries])
         self.assertIn(f"pid {second.process.pid} ".encode(),
                       self.store.rows("SELECT holder FROM lease")[0][0])
+
+    def test_stopped_while_waiting_for_the_next_try(self):
+        # When it wakes up its time to wait is over; the lease is too, and that counts.
+        function = self.function(script=[500])
+        first, second, _ = self.two(function, function_retry=5)
+        self.put_numbers(0, 1)
+        self.wait_status(first, state="waiting")
+        first.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(first.process.send_signal, signal.SIGCONT)
+        self.wait_status(second, state="idle", records=1)
+        with contextlib.closing(sqlite3.connect(self.db, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # nobody can write: it cannot find out
+            first.process.send_signal(signal.SIGCONT)
+            time.sleep(1)  # in which it must not call
+            other.execute("ROLLBACK")
+        self.wait_status(first, state="standby")
+        self.put_numbers(1, 2)
+        self.wait_status(second, records=2)
+        self.assertEqual([500, 200, 200], [call.reply for call in function.deliveries])
 
     def take_away(self):
         """As another daemon would take the lease that has stood still."""

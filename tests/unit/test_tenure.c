@@ -262,6 +262,7 @@ static void test_users_are_sent_away(void)
     tenure_leave(&two.tenure);
     pthread_join(user, &sent);
     check(sent == &two);
+    tenure_stop(&two.tenure);
 
     tenure_leave(&one.tenure);
     check_int(tenure_confirm(&one.tenure, number), -EINTR);
