@@ -282,6 +282,8 @@ static void set_url(struct slot *slot, const char *url)
         return;
     free(slot->url);
     slot->url = strdup(url);
+    if (!slot->url)
+        slot->set = CURLE_OUT_OF_MEMORY;
     set_pointer(slot, CURLOPT_URL, url);
     set_pointer(slot, CURLOPT_PROXY, proxy_for(url));
     if (slot->set) { /* what it is set to now, nobody knows */
