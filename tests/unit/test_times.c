@@ -178,7 +178,6 @@ static void test_bounded(void)
     times_meet(times, &rows[15], 1);
     check(times_find(times, &rows[15], &meet) && !meet);
     times_meet(times, rows + SLOTS, MORE);
-    known = 0;
     for (int i = 0; i < SLOTS + MORE; i++) {
         bool left = i <= 3 * MORE && i % 3 == 0 && i != 15;
         check(is_known(times, 100 + i, 1) == !left);
