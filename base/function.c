@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,6 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/span.h"
+#include "base/text.h"
 
 #define TEXT_BYTES_MAX (64u << 10)
 #define HOST_MAX 256
@@ -30,16 +30,23 @@ void function_release(struct function *function)
     *function = (struct function){.kind = FUNCTION_NONE};
 }
 
-/* PREFIX and the first LEN bytes of TEXT, as far as they are shown; NULL: no memory. */
+/* PREFIX and the first LEN bytes of TEXT, in their visible form and as far as they are shown; NULL:
+ * no memory. */
 static char *make_shown(const char *prefix, const char *text, size_t len)
 {
-    size_t most = FUNCTION_SHOWN_MAX - strlen(prefix) - strlen("...");
-    bool cut = len > most;
-    char *shown;
+    cleanup(buf_release) struct buf shown;
+    size_t most = FUNCTION_SHOWN_MAX - strlen("...");
 
-    return asprintf(&shown, "%s%.*s%s", prefix, (int)(cut ? most : len), text, cut ? "..." : "") < 0
-               ? NULL
-               : shown;
+    buf_init(&shown, 4 * TEXT_BYTES_MAX);
+    buf_add_text(&shown, prefix);
+    text_visible(span_of(text, len), &shown);
+    if (shown.len > FUNCTION_SHOWN_MAX) {
+        while (((unsigned char)shown.data[most] & 0xC0) == 0x80) /* within a character */
+            most--;
+        buf_resize(&shown, most);
+        buf_add_text(&shown, "...");
+    }
+    return buf_take(&shown, NULL);
 }
 
 /* ---- URLs ---- */

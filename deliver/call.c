@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -51,10 +52,17 @@ static bool make_environment(struct caller *caller)
            add_variable(caller, "ITEMFS_TRIGGER", "change_stream");
 }
 
+/* http:// goes to what is near, and what is sent must not leave that. */
+static bool is_plain(const struct function *function)
+{
+    return function->url && strncasecmp(function->url, "http://", 7) == 0;
+}
+
 struct caller *caller_new(const struct table_config *config)
 {
     struct caller *caller = calloc(1, sizeof *caller);
-    struct http_options options = {.ca_file = config->function_ca_file};
+    struct http_options options = {.ca_file = config->function_ca_file,
+                                   .direct = is_plain(&config->function)};
     bool made = false;
 
     if (!caller)

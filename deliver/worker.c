@@ -269,6 +269,8 @@ static int open_stream(struct worker *worker, struct err *err)
 
 /* ---- a tenure ---- */
 
+static const struct backoff no_trouble = {.first_ns = NS_PER_S};
+
 /* The backend fails: waits. */
 static int endure(struct worker *worker, uint64_t number, const struct err *err, int code)
 {
@@ -293,7 +295,7 @@ static int turn(struct worker *worker, uint64_t number, struct err *err)
     if (code == 0)
         code = step(worker, number, err);
     if (code >= 0)
-        worker->trouble = (struct backoff){.first_ns = NS_PER_S};
+        worker->trouble = no_trouble;
     if (code == -ENOENT) {
         struct err said = *err;
         err_clear(err);
@@ -424,6 +426,7 @@ int worker_new(const struct table_config *config, struct source *source, const c
         return err_set(err, ENOMEM, "out of memory");
     worker->config = config;
     worker->source = source;
+    worker->trouble = no_trouble;
     worker->now.table = config->name;
     worker->now.function = config->function.shown;
     tenure_init(&worker->tenure, holder);

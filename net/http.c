@@ -46,7 +46,7 @@ struct http {
     pthread_mutex_t lock;
     struct slot *idle; /* guarded by lock; last used first */
     atomic_uint_fast64_t connections;
-    bool several_processors;
+    bool several_processors, direct;
     atomic_bool answers_soon, looking; /* see wait_for_answer */
 };
 
@@ -68,6 +68,7 @@ struct http *http_new(const struct http_options *options)
         return NULL;
     pthread_mutex_init(&http->lock, NULL);
     http->several_processors = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    http->direct = options->direct;
     if (options->ca_file && !(http->ca_file = strdup(options->ca_file))) {
         http_free(http);
         return NULL;
@@ -276,7 +277,7 @@ static void set_method(struct slot *slot, const struct http_request *request)
 }
 
 /* Most requests have the same. */
-static void set_url(struct slot *slot, const char *url)
+static void set_url(const struct http *http, struct slot *slot, const char *url)
 {
     if (slot->url && strcmp(slot->url, url) == 0)
         return;
@@ -285,19 +286,20 @@ static void set_url(struct slot *slot, const char *url)
     if (!slot->url)
         slot->set = CURLE_OUT_OF_MEMORY;
     set_pointer(slot, CURLOPT_URL, url);
-    set_pointer(slot, CURLOPT_PROXY, proxy_for(url));
+    set_pointer(slot, CURLOPT_PROXY, http->direct ? "" : proxy_for(url));
     if (slot->set) { /* what it is set to now, nobody knows */
         free(slot->url);
         slot->url = NULL;
     }
 }
 
-static void set_request(struct slot *slot, const struct http_request *request,
-                        const struct curl_slist *headers, struct buf *body)
+static void set_request(const struct http *http, struct slot *slot,
+                        const struct http_request *request, const struct curl_slist *headers,
+                        struct buf *body)
 {
     slot->set = CURLE_OK;
     slot->problem[0] = '\0';
-    set_url(slot, request->url);
+    set_url(http, slot, request->url);
     set_pointer(slot, CURLOPT_HTTPHEADER, headers);
     set_pointer(slot, CURLOPT_WRITEDATA, body);
     set_long(slot, CURLOPT_FRESH_CONNECT, request->fresh);
@@ -494,7 +496,7 @@ static int perform(struct http *http, struct slot *slot, const struct http_reque
     int error = make_headers(request, &headers, err);
     if (error)
         return error;
-    set_request(slot, request, headers, &body);
+    set_request(http, slot, request, headers, &body);
     CURLcode code = slot->set ? slot->set : slot_run(http, slot, request);
     if (curl_easy_getinfo(slot->easy, CURLINFO_NUM_CONNECTS, &connected) == CURLE_OK)
         atomic_fetch_add(&http->connections, (uint64_t)connected);

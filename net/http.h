@@ -22,6 +22,7 @@ struct http;
 struct http_options {
     const char *ca_file; /* the only certificates to trust; NULL: the system's. Certificates are
                             always verified. */
+    bool direct;         /* never through a proxy */
 };
 /* NULL when memory ran out. */
 struct http *http_new(const struct http_options *options);
@@ -64,9 +65,9 @@ void http_response_release(struct http_response *response);
  * The request is sent at most once: libcurl's own second sending is refused, and the caller
  * decides. ret_sent (may be NULL), set in any case: the request may have reached the server.
  *
- * Redirects are not followed; hosts that are not local are reached through the proxy that the
- * environment names (https_proxy, http_proxy, all_proxy, no_proxy); no "Expect:"; "Accept-Encoding:
- * identity". Nothing of headers or bodies is logged or in a message.
+ * Redirects are not followed; unless `direct`, hosts that are not local are reached through the
+ * proxy that the environment names (https_proxy, http_proxy, all_proxy, no_proxy); no "Expect:";
+ * "Accept-Encoding: identity". Nothing of headers or bodies is logged or in a message.
  */
 int http_perform(struct http *http, const struct http_request *request,
                  struct http_response *ret_response, bool *ret_sent, struct err *err);

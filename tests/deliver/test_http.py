@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import socket
 import threading
 
 from delivery import DeliveryTest, ITEMFS, ROOT, make_certificates, unittest, wait_for
@@ -150,6 +151,23 @@ class Replies(DeliveryTest):
         mount = self.mounted()
         status = self.wait_status(mount, records=1, retries=1)
         self.assertRegex(status["last_error"], "timed out")
+
+
+class Proxies(DeliveryTest):
+    def test_http_goes_by_no_proxy(self):
+        name = socket.gethostname()  # one that curl does not know to be this machine
+        try:
+            near = "." not in name and socket.gethostbyname(name) == "127.0.0.1"
+        except OSError:
+            near = False
+        if not near:
+            self.skipTest(f"{name} is not known as 127.0.0.1")
+        proxy, function = self.function(), self.function()
+        self.put_numbers(0, 1)
+        self.write_config(function.url.replace("localhost", name))
+        mount = self.mounted(http_proxy=proxy.url, all_proxy=proxy.url)
+        self.wait_status(mount, records=1)
+        self.assertEqual((1, 0), (len(function.deliveries), len(proxy.deliveries)))
 
 
 class Hanging(DeliveryTest):

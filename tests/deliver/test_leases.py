@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import threading
@@ -269,6 +270,25 @@ class Positions(DeliveryTest):
         self.assertEqual("the stream no longer has what comes next", status["last_error"])
         self.assertIn("changes may have been missed, nobody knows how many", mount.log_text())
         self.assertEqual(["k0", "k2"], self.keys(function))
+
+    def test_changes_that_cannot_be_read_are_waited_for(self):
+        self.itemctl("drop", self.table)
+        self.itemctl("create", self.table, "--key", "n:N")
+        function = self.function()
+        self.put({"n": {"N": "12"}})
+        key = self.store.rows("SELECT quote(pk) FROM change ORDER BY seq DESC LIMIT 1")[0][0].decode()
+        damage, repair = (f"UPDATE change SET pk = {pk} WHERE seq = (SELECT max(seq) FROM change)"
+                          for pk in ("x'00'", key))
+        self.run_tool(["sqlite3", self.db, damage])
+        self.write_config(function)
+        mount = self.mounted()
+        status = self.wait_status(mount, state="waiting")
+        self.assertRegex(status["reason"], "entry \\d+ of the change log cannot be read")
+        self.run_tool(["sqlite3", self.db, repair])
+        self.wait_status(mount, state="idle", records=1, lost=0)
+        waits = re.findall(r"changes cannot be read: .*: tried again in ([\d.]+) s", mount.log_text())
+        self.assertGreaterEqual(float(waits[0]), 0.7)
+        self.assertLessEqual(len(waits), 5)
 
     def test_a_quiet_table_is_not_taken_for_a_late_one(self):
         # Its position moves with the log, though nothing of it is delivered.

@@ -58,6 +58,7 @@ static void test_programs(void)
     check_parsed("exec:/bin/p \"\" '' x", "[/bin/p][][][x]", "exec:/bin/p");
     check_parsed("exec:/bin/p \"a\\\"b\\\\c\\n\" '\\\"' \\n", "[/bin/p][a\"b\\c\\n][\\\"][\\n]",
                  "exec:/bin/p");
+    check_parsed("exec:/bin/\xff\x1b", "[/bin/\xff\x1b]", "exec:/bin/\\xFF\\x1B");
     check_parsed("exec:\"/opt/my programs/p\" $HOME * `x` ;|&", /* no shell */
                  "[/opt/my programs/p][$HOME][*][`x`][;|&]", "exec:/opt/my programs/p");
 }
