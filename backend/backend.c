@@ -249,6 +249,16 @@ int backend_query(struct backend *backend, const struct table *table, const stru
     return timer_end(timer, code, err);
 }
 
+int backend_index_values(struct backend *backend, const struct table *table,
+                         const struct index *index, value_fn each, void *context, struct err *err)
+{
+    if (!backend->ops->index_values) /* scans are counted by themselves */
+        return scan_index_values(backend, table, index, each, context, err);
+    struct timer timer = read_begin(backend);
+    return timer_end(timer, backend->ops->index_values(backend, table, index, each, context, err),
+                     err);
+}
+
 int backend_partitions(struct backend *backend, const struct table *table, struct span after,
                        size_t limit, partition_fn each, void *context, struct err *err)
 {
@@ -284,6 +294,35 @@ int backend_write(struct backend *backend, struct action *actions, size_t count,
     if (code == 0)
         code = backend->ops->write(backend, actions, count, flags, err);
     assert(code <= 0);
+    return timer_end(timer, code, err);
+}
+
+int backend_body(struct backend *backend, const struct action *action, struct buf *out,
+                 struct err *err)
+{
+    if (backend->ops->body)
+        return backend->ops->body(backend, action, out, err);
+    if (!backend_can(backend, BACKEND_KEEPS_BYTES))
+        return item_render(action->table, action->key, action->body, action->ttl, out, err);
+    buf_add_span(out, action->body);
+    return buf_error(out);
+}
+
+int backend_update(struct backend *backend, const struct table *table, struct key key,
+                   const struct update *update, struct item_meta *ret_meta, struct buf *ret_number,
+                   struct err *err)
+{
+    struct timer timer = write_begin(backend);
+    size_t before = ret_number ? ret_number->len : 0;
+    int code = check_key(table, key, err);
+
+    if (code == 0)
+        code = update_check(table, update, err);
+    if (code == 0)
+        code = backend->ops->update(backend, table, key, update, ret_meta, ret_number, err);
+    assert(code <= 0);
+    if (code && ret_number)
+        buf_resize(ret_number, before);
     return timer_end(timer, code, err);
 }
 
@@ -363,17 +402,49 @@ int backend_log(struct backend *backend, uint64_t after, size_t limit, log_fn ea
     return timer_end(timer, code, err);
 }
 
-int backend_change_id(struct backend *backend, uint64_t sequence, char ret_id[33])
+int backend_change_id(struct backend *backend, uint64_t sequence, int64_t time_ns, char ret_id[33])
 {
     struct err ignored = {""};
     int code = need(backend, BACKEND_LOG, "change log", &ignored);
 
-    return code ? code : backend->ops->change_id(backend, sequence, ret_id);
+    return code ? code : backend->ops->change_id(backend, sequence, time_ns, ret_id);
 }
 
 int backend_maintain(struct backend *backend, int64_t *ret_next_ns, struct err *err)
 {
     return backend->ops->maintain(backend, ret_next_ns, err);
+}
+
+int backend_expired(struct backend *backend, size_t limit, expired_fn each, void *context,
+                    struct err *err)
+{
+    struct timer timer = read_begin(backend);
+    int code = backend->ops->expired
+                   ? backend->ops->expired(backend, limit, each, context, err)
+                   : err_set(err, EOPNOTSUPP, "the %s backend does not tell what has expired",
+                             backend->ops->kind);
+
+    return timer_end(timer, code, err);
+}
+
+int backend_settle(struct backend *backend, uint64_t *ret_count, struct err *err)
+{
+    int code = need(backend, BACKEND_FILES, "files that others write", err);
+
+    return code ? code : backend->ops->settle(backend, ret_count, err);
+}
+
+void backend_listen(struct backend *backend, told_fn told, void *context)
+{
+    if (backend->ops->listen)
+        backend->ops->listen(backend, told, context);
+}
+
+int backend_replicas(struct backend *backend, replica_state_fn each, void *context,
+                     uint64_t *ret_foreign)
+{
+    *ret_foreign = 0;
+    return backend->ops->replicas ? backend->ops->replicas(backend, each, context, ret_foreign) : 0;
 }
 
 int backend_statfs(struct backend *backend, struct statvfs *ret_stat, struct err *err)
@@ -396,6 +467,11 @@ int backend_measure(struct backend *backend, const struct table *table,
     if (backend->ops->measure)
         code = backend->ops->measure(backend, table, ret_measure, err);
     return timer_end(timer, code, err);
+}
+
+bool backend_skew(struct backend *backend, int64_t *ret_seconds)
+{
+    return backend->ops->skew && backend->ops->skew(backend, ret_seconds);
 }
 
 void measure_free(struct measure *measure)

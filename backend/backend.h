@@ -7,7 +7,8 @@
  * that returns non-zero ends the walk, and its value is what the function returns. Callbacks must
  * not call the same backend.
  *
- * All writing is one operation: a batch of actions, applied together or not at all. An action's
+ * All writing is one operation: a batch of actions, applied together or not at all; but what says
+ * how an attribute changes, and not what it was, is an update (backend_update). An action's
  * condition that does not hold fails the batch with its errno and changes nothing:
  * -EEXIST (COND_ABSENT), -ENOENT (COND_EXISTS; an update of what is not there),
  * -ESTALE (COND_VERSION: another version, or gone).
@@ -32,6 +33,7 @@
 #include "base/key.h"
 #include "base/span.h"
 #include "base/table.h"
+#include "base/update.h"
 
 enum change_type { CHANGE_NONE, CHANGE_INSERT, CHANGE_MODIFY, CHANGE_REMOVE };
 
@@ -44,6 +46,8 @@ struct item_meta {
     int64_t ttl;       /* epoch seconds, 0: never expires */
     int64_t change_ns; /* time of the last change of content */
     enum change_type change;
+    bool unreadable; /* what is stored cannot be shown (profile/profile.h): why stands where the
+                        body would; size is 0 */
 };
 
 /* One item as a read or walk gives it. */
@@ -68,7 +72,7 @@ struct condition {
 enum scratch_kind { SCRATCH_FILE, SCRATCH_LINK, SCRATCH_DIRECTORY };
 struct scratch {
     uint64_t id;      /* given by the backend, never 0, stable */
-    uint64_t version; /* another one after each change of the file, also of its place */
+    uint64_t version; /* greater after each change of the file, also of its place */
     uint64_t table_id;
     struct span partition; /* canonical part, len 0: the table's directory */
     uint64_t parent;       /* scratch directory it is in, or 0 */
@@ -97,7 +101,9 @@ typedef int (*draft_fn)(void *context, const struct draft *draft);
 enum action_kind {
     ACTION_PUT,            /* table, key, condition, body, mtime_ns, ttl -> meta, change; a body
                               that names another key is stored rewritten (item_fit_key) */
-    ACTION_DELETE,         /* table, key, condition -> change (NONE when nothing was there) */
+    ACTION_DELETE,         /* table, key, condition, mtime_ns -> change (NONE when nothing was
+                              there); under COND_VERSION with an mtime, the item must have that
+                              one, too: a save of the same bytes leaves the version as it is */
     ACTION_TOUCH,          /* table, key, mtime_ns -> meta; -ENOENT; no record in the stream */
     ACTION_SCRATCH_PUT,    /* scratch (id 0: a new one, its place must be free), condition (NONE or
                               VERSION), body or NULL data to keep the body -> made_id, meta's
@@ -114,7 +120,7 @@ struct action {
     struct key key;
     struct condition condition;
     struct span body;
-    int64_t mtime_ns; /* 0: now */
+    int64_t mtime_ns; /* 0: now; of a DELETE: any */
     int64_t ttl;      /* PUT: TTL of a body that is no object; ignored for objects */
     double units;     /* loose PUT: as packed */
     struct scratch scratch;
@@ -133,12 +139,16 @@ struct action {
           where it fails, some may have been applied. */
 #define WRITE_TRY                                                                                  \
     4u /* of the embedded store: nothing is written; the result tells whether it could be */
+#define WRITE_TOLD                                                                                 \
+    8u /* who follows the log through this backend object is told of it as of a change made        \
+          elsewhere: its entries are not `own` */
 
 /* One entry of the change log. Items are delivered in the order of their changes. */
 enum log_kind {
     LOG_ITEM,    /* table_id, key, change */
     LOG_TOUCH,   /* an item's times only */
-    LOG_SCRATCH, /* table_id, key.partition, scratch parent, name */
+    LOG_SCRATCH, /* table_id, key.partition, scratch parent, name; time_ns is the version that it
+                    made, or, of what went, greater than all versions that it had */
     LOG_SCHEMA,  /* tables were created, dropped, renamed or changed: table_id */
     LOG_DRAFT,
 };
@@ -230,7 +240,9 @@ struct partition_info {
     int64_t changed_ns;
 };
 typedef int (*partition_fn)(void *context, const struct partition_info *info);
+typedef int (*value_fn)(void *context, struct span part);
 typedef int (*table_fn)(void *context, const struct table *table);
+typedef int (*expired_fn)(void *context, const struct table *table, struct key key);
 typedef int (*forbidden_fn)(void *context, const char *table, const char *why);
 
 /* What requests of one operation on one table have consumed, where a service counts in units. */
@@ -266,10 +278,27 @@ struct measure {
     void (*free)(struct measure *measure);
 };
 
+/* A folder that holds a copy of the files. */
+struct replica_state {
+    const char *path;
+    bool in_use;
+    const char *reason; /* why it is out of use */
+    int64_t since_ns;   /* likewise, epoch */
+};
+typedef int (*replica_state_fn)(void *context, const struct replica_state *state);
+
+struct difference;
+typedef int (*difference_fn)(void *context, const struct difference *difference); /* replicas.h */
+struct verify_options;
+struct verify_counts;
+struct plug_options;
+struct plug_counts;
 struct stream;
 struct lease;
 struct change;
 typedef int (*change_fn)(void *context, const struct change *change); /* stream.h */
+
+typedef void (*told_fn)(void *context);
 
 enum backend_capability {
     BACKEND_KEEPS_BYTES = 1, /* bodies come back byte for byte */
@@ -277,6 +306,7 @@ enum backend_capability {
     BACKEND_ORDERED = 4,     /* walks go in key order */
     BACKEND_LOG = 8,         /* backend_poll and backend_log tell of all changes */
     BACKEND_SETTINGS = 16,   /* tables have tag keys where wanted, and streams cost nothing */
+    BACKEND_FILES = 32,      /* items are files, which others write, too: backend_settle */
 };
 
 struct backend_ops {
@@ -311,7 +341,13 @@ struct backend_ops {
                 struct err *);
     struct backend_bulk (*bulk)(struct backend *,
                                 const struct table *); /* NULL: batches, in turn */
+    int (*index_values)(struct backend *, const struct table *, const struct index *, value_fn,
+                        void *, struct err *); /* NULL: all items are read */
     int (*write)(struct backend *, struct action *, size_t count, unsigned flags, struct err *);
+    /* NULL: as it was written with BACKEND_KEEPS_BYTES, else rendered. */
+    int (*body)(struct backend *, const struct action *, struct buf *out, struct err *);
+    int (*update)(struct backend *, const struct table *, struct key, const struct update *,
+                  struct item_meta *ret_meta, struct buf *ret_number, struct err *);
     int (*sync)(struct backend *, struct err *);
     int (*scratch_list)(struct backend *, const struct table *, struct span partition,
                         uint64_t parent, scratch_fn, void *, struct err *);
@@ -323,7 +359,7 @@ struct backend_ops {
     int (*poll)(struct backend *, bool *ret_changed, struct err *);
     int (*log_position)(struct backend *, uint64_t *ret_sequence, struct err *);
     int (*log)(struct backend *, uint64_t after, size_t limit, log_fn, void *, struct err *);
-    int (*change_id)(struct backend *, uint64_t sequence, char ret_id[33]);
+    int (*change_id)(struct backend *, uint64_t sequence, int64_t time_ns, char ret_id[33]);
     /* Streams and leases: stream.h. All or none; stream_behind may be NULL. */
     int (*stream_open)(struct backend *, const struct table *, const char *position,
                        struct stream **ret_stream, struct err *);
@@ -335,11 +371,25 @@ struct backend_ops {
     int (*lease_write)(struct backend *, struct span name, uint64_t count, struct span holder,
                        struct span position, struct err *);
     int (*maintain)(struct backend *, int64_t *ret_next_ns, struct err *);
+    int (*expired)(struct backend *, size_t limit, expired_fn each, void *context,
+                   struct err *); /* of the embedded store */
+    /* All with BACKEND_FILES. */
+    int (*settle)(struct backend *, uint64_t *ret_count, struct err *);
+    void (*listen)(struct backend *, told_fn told, void *context);
+    int (*replicas)(struct backend *, replica_state_fn each, void *context, uint64_t *ret_foreign);
+    /* replicas.h; NULL: there are none. */
+    int (*verify)(struct backend *, const struct table *, const struct verify_options *,
+                  difference_fn each, struct verify_counts *ret_counts, struct err *);
+    int (*plug_in)(struct backend *, const char *path, const struct plug_options *,
+                   struct plug_counts *ret_counts, struct err *);
+    int (*plug_out)(struct backend *, const char *path, const struct plug_options *,
+                    struct plug_counts *ret_counts, struct err *);
     int (*statfs)(struct backend *, struct statvfs *ret_stat, struct err *);
     /* Both or none: then nothing is counted in units. */
     int (*usage)(struct backend *, usage_fn each, void *context);
     int (*measure)(struct backend *, const struct table *, struct measure **ret_measure,
                    struct err *);
+    bool (*skew)(struct backend *, int64_t *ret_seconds); /* NULL: its clock is this machine's */
 };
 
 /* Counted per backend by the wrappers; read without a lock, for metrics. */
@@ -409,6 +459,12 @@ int backend_partitions(struct backend *, const struct table *, struct span after
 int backend_partition(struct backend *, const struct table *, struct span partition,
                       uint64_t *ret_items, int64_t *ret_changed_ns, struct err *);
 
+/* The partition keys of INDEX, one of TABLE's, that an item has: each once, in their order where
+ * the backend keeps a list of them. -EFBIG where it does not, and they are too many to be told
+ * apart. */
+int backend_index_values(struct backend *, const struct table *, const struct index *index,
+                         value_fn, void *, struct err *);
+
 /* A typed item, as an export's line has it, made ready for a loose put; RET_PACKED's buffers are
  * emptied first. Pure but for the backend's settings. -EINVAL, -EFBIG, -ERANGE for what a put would
  * be refused for as far as it can be known without asking. */
@@ -420,7 +476,19 @@ struct backend_bulk backend_bulk(struct backend *, const struct table *);
 /* See the head of the file. */
 int backend_write(struct backend *, struct action *actions, size_t count, unsigned flags,
                   struct err *);
-/* Everything that backend_write has acknowledged reaches stable storage. */
+/* What reads will give of the item that ACTION, a PUT, has written: appended to OUT. Pure. */
+int backend_body(struct backend *, const struct action *action, struct buf *out, struct err *);
+/*
+ * Changes one attribute of the item by what is there (update.h), at once: with several writers each
+ * update is applied to what the one before it has left. RET_META is that of what was written, and
+ * to RET_NUMBER (NULL but for UPDATE_ADD) the new number is appended. -ENOENT (creates nothing),
+ * -EINVAL, -EEXIST, -ERANGE as update.h says; -EBUSY: others have it locked, or keep changing it;
+ * -EIO "may have been applied" where a service's answer was lost: it is not sent again, since
+ * nothing would tell one update from two.
+ */
+int backend_update(struct backend *, const struct table *, struct key, const struct update *,
+                   struct item_meta *ret_meta, struct buf *ret_number, struct err *);
+/* Everything that was acknowledged reaches stable storage. */
 int backend_sync(struct backend *, struct err *);
 
 int backend_scratch_list(struct backend *, const struct table *, struct span partition,
@@ -440,12 +508,28 @@ int backend_log_position(struct backend *, uint64_t *ret_sequence, struct err *)
 /* Entries with a sequence above AFTER, oldest first, LIMIT at most. Streamed entries are kept 24
  * hours, the others 10 minutes: a reader that slept longer must start anew. */
 int backend_log(struct backend *, uint64_t after, size_t limit, log_fn, void *, struct err *);
-/* The opaque id of the change with that sequence: 32 hex digits, unique over stores. */
-int backend_change_id(struct backend *, uint64_t sequence, char ret_id[33]);
+/* The opaque id of the change with that sequence, made at TIME_NS: 32 hex digits, unique over
+ * stores, and over the further lives of one that an older copy was put in the place of: there the
+ * sequences come again, the times do not. */
+int backend_change_id(struct backend *, uint64_t sequence, int64_t time_ns, char ret_id[33]);
 
 /* Work in the background: sweeps expired items (each as a normal delete), trims the log,
  * checkpoints. Called by one thread, in turns; ret_next_ns is how long it may sleep. */
 int backend_maintain(struct backend *, int64_t *ret_next_ns, struct err *);
+/* Items of any table that have expired and are not swept, first what expired first; LIMIT at most
+ * (0: all). Of the embedded store; else -EOPNOTSUPP. */
+int backend_expired(struct backend *, size_t limit, expired_fn each, void *context, struct err *);
+/* What others have done to the files of a backend (BACKEND_FILES) before the call is read, and in
+ * the log, when it returns. RET_COUNT grows with each change of others' that was ever read: as long
+ * as it stands the log has nothing new of them. Cheap when there was nothing. */
+int backend_settle(struct backend *, uint64_t *ret_count, struct err *);
+/* From now on TOLD is called, by a thread of the backend's own, as soon as others have done what
+ * backend_settle counts, whether or not anybody asks. NULL: no more, and no call is under way when
+ * this returns. Nothing without BACKEND_FILES. */
+void backend_listen(struct backend *, told_fn told, void *context);
+/* EACH of the folders (BACKEND_FILES; else none). RET_FOREIGN: files in them that look like items
+ * and are none. */
+int backend_replicas(struct backend *, replica_state_fn each, void *context, uint64_t *ret_foreign);
 int backend_statfs(struct backend *, struct statvfs *ret_stat, struct err *);
 
 /* What this backend object has consumed, by table and operation; nothing where nothing is counted
@@ -455,5 +539,8 @@ int backend_usage(struct backend *, usage_fn each, void *context);
 int backend_measure(struct backend *, const struct table *, struct measure **ret_measure,
                     struct err *);
 void measure_free(struct measure *measure); /* accepts NULL */
+/* How many seconds the backend's clock is ahead of this machine's, as its last answer told. False:
+ * it is the same one, or was not told. */
+bool backend_skew(struct backend *, int64_t *ret_seconds);
 
 #endif

@@ -342,6 +342,11 @@ static int beside_measure(struct backend *backend, const struct table *table,
     return backend_measure(beside_of(backend)->items, table, ret_measure, err);
 }
 
+static bool beside_skew(struct backend *backend, int64_t *ret_seconds)
+{
+    return backend_skew(beside_of(backend)->items, ret_seconds);
+}
+
 static void beside_close(struct backend *backend)
 {
     struct beside *beside = beside_of(backend);
@@ -383,6 +388,7 @@ static const struct backend_ops beside_ops = {
     .pack = beside_pack,
     .bulk = beside_bulk,
     .write = beside_write,
+    .update = beside_update,
     .sync = beside_sync,
     .scratch_list = beside_scratch_list,
     .scratch_find = beside_scratch_find,
@@ -399,6 +405,7 @@ static const struct backend_ops beside_ops = {
     .statfs = beside_statfs,
     .usage = beside_usage,
     .measure = beside_measure,
+    .skew = beside_skew,
 };
 
 int beside_new(struct backend *items, struct backend *state, struct times *times,

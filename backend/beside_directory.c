@@ -26,7 +26,7 @@ static void table_number(const struct table *table, char ret_number[17])
 static void directory_name(const struct table *table, struct span partition, struct buf *name)
 {
     if (partition.len)
-        name_from_part(table->partition.type, partition, "", name);
+        key_part_to_name(table, false, partition, "", name);
     else
         buf_add_text(name, TABLE_ITSELF);
 }

@@ -277,10 +277,10 @@ static void draft_path(const struct journal_entry *entry, const struct step *ste
     if (!table) {
         buf_add_text(path, "item");
     } else if (table_sorted(table)) {
-        name_from_part(table->partition.type, step->key.partition, "/", path);
-        name_from_part(table->sort.type, step->key.sort, "", path);
+        key_part_to_name(table, false, step->key.partition, "/", path);
+        key_part_to_name(table, true, step->key.sort, "", path);
     } else {
-        name_from_part(table->partition.type, step->key.partition, "", path);
+        key_part_to_name(table, false, step->key.partition, "", path);
     }
     buf_addf(path, KEY_ITEM_SUFFIX ".%.8s", entry->name);
 }

@@ -85,6 +85,8 @@ int beside_partition(struct backend *, const struct table *, struct span partiti
 /* --- writing (beside_write.c) --- */
 
 int beside_write(struct backend *, struct action *, size_t count, unsigned flags, struct err *);
+int beside_update(struct backend *, const struct table *, struct key, const struct update *,
+                  struct item_meta *ret_meta, struct buf *ret_number, struct err *);
 
 /* --- the journal (beside_journal.c) --- */
 

@@ -62,6 +62,7 @@ struct timing {
     const struct table *table;
     record_fn each;
     void *context;
+    bool indexed; /* records of an index may be old, or a part of the item: nothing is noted */
     struct times_row notes[NOTES_MAX];
     size_t count;
 };
@@ -79,7 +80,7 @@ static int time_record(void *context, const struct record *record)
 
     if (give_times(timing->beside, timing->table, record->key, &timed.meta,
                    &timing->notes[timing->count]) &&
-        ++timing->count == NOTES_MAX)
+        !timing->indexed && ++timing->count == NOTES_MAX)
         write_notes(timing);
     return timing->each(timing->context, &timed);
 }
@@ -193,6 +194,7 @@ int beside_query(struct backend *backend, const struct table *table, const struc
 
     if (!timing)
         return -ENOMEM;
+    timing->indexed = query->index != NULL;
     int r = backend_query(beside->items, table, query, time_record, timing, err);
     timing_end(timing);
     return r;

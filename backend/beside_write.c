@@ -276,6 +276,27 @@ static int write_and_tidy(struct beside *beside, struct action *actions, size_t 
                    item_label(item->table, item->key).text, err_text(&own, r));
 }
 
+/* Whether items that are to go have the mtimes that they were judged by. */
+static int check_times(struct beside *beside, const struct action *actions, size_t count,
+                       struct err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        const struct action *action = &actions[i];
+        struct item_meta meta = {.version = action->condition.version};
+        struct times_row row;
+        bool meet;
+
+        if (action->kind != ACTION_DELETE || !action->mtime_ns)
+            continue;
+        row = times_row_of(action->table, action->key, &meta);
+        if (times_find(beside->times, &row, &meet))
+            r = check_mtime(action, row.mtime_ns, err);
+    }
+    return r;
+}
+
 int beside_write(struct backend *backend, struct action *actions, size_t count, unsigned flags,
                  struct err *err)
 {
@@ -284,6 +305,8 @@ int beside_write(struct backend *backend, struct action *actions, size_t count, 
     struct err own = {""};
     int r = find_touched(beside, actions, count, err);
 
+    if (r == 0)
+        r = check_times(beside, actions, count, err);
     if (r == 0 && parts.items)
         r = journal_settle(beside, actions, count, err);
     if (r < 0)
@@ -304,5 +327,23 @@ int beside_write(struct backend *backend, struct action *actions, size_t count, 
         return 0;
     /* Without it a directory's time does not move, and times are noted when items are seen. */
     (void)write_state(beside, actions, count, NULL, flags, NULL);
+    return 0;
+}
+
+int beside_update(struct backend *backend, const struct table *table, struct key key,
+                  const struct update *update, struct item_meta *ret_meta, struct buf *ret_number,
+                  struct err *err)
+{
+    struct beside *beside = beside_of(backend);
+    struct action action = {
+        .kind = ACTION_PUT, .table = table, .key = key, .change = CHANGE_MODIFY};
+    int r = journal_settle(beside, &action, 1, err);
+
+    if (r == 0)
+        r = backend_update(beside->items, table, key, update, &action.meta, ret_number, err);
+    if (r < 0)
+        return r;
+    write_times(beside, &action, 1);
+    *ret_meta = action.meta;
     return 0;
 }

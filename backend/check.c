@@ -17,10 +17,10 @@ struct item_label item_label(const struct table *table, struct key key)
     buf_init(&text, 8 * (size_t)KEY_PART_MAX);
     buf_add_text(&text, table->name);
     buf_add_char(&text, '/');
-    name_from_part(table->partition.type, key.partition, "", &text);
+    key_part_to_name(table, false, key.partition, "", &text);
     if (key.sort.len) {
         buf_add_char(&text, '/');
-        name_from_part(table->sort.type, key.sort, "", &text);
+        key_part_to_name(table, true, key.sort, "", &text);
     }
     size_t room = sizeof label.text - 1;
     size_t len = text.len < room ? text.len : room;
@@ -141,4 +141,13 @@ int check_condition(const struct action *action, bool found, uint64_t version, s
         return 0;
     struct item_label label = item_label(action->table, action->key);
     return err_set(err, code, "%s: %s", label.text, reason);
+}
+
+int check_mtime(const struct action *action, int64_t mtime_ns, struct err *err)
+{
+    if (action->kind != ACTION_DELETE || action->condition.kind != COND_VERSION ||
+        action->mtime_ns == 0 || action->mtime_ns == mtime_ns)
+        return 0;
+    return err_set(err, ESTALE, "%s: was saved or touched meanwhile",
+                   item_label(action->table, action->key).text);
 }

@@ -22,5 +22,8 @@ int check_action(const struct backend *backend, const struct action *action, uns
 
 /* Whether CONDITION holds where the item is FOUND with VERSION; 0, -EEXIST, -ENOENT, -ESTALE. */
 int check_condition(const struct action *action, bool found, uint64_t version, struct err *err);
+/* Whether the item, which is there in the version of the condition, has the mtime that ACTION,
+ * where that is a DELETE, may ask for; -ESTALE. */
+int check_mtime(const struct action *action, int64_t mtime_ns, struct err *err);
 
 #endif

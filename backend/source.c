@@ -2,15 +2,11 @@
 #include "backend/source.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "backend/beside.h"
-#include "backend/dynamodb/dynamodb.h"
-#include "backend/sqlite/sqlite.h"
-#include "backend/times.h"
+#include "backend/folder/folder.h"
+#include "backend/source_private.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -37,6 +33,45 @@ static void keep_settings(const struct table_config *settings, struct table *tab
         table->show_keys = kept->show_keys;
 }
 
+/* What the profile of TABLE says of it. */
+static int fit_profile(const struct source *source, struct table *table, struct err *err)
+{
+    const struct profile_choice *choice = source_choice(source, span_text(table->name));
+    struct err why = {""};
+
+    if (!choice)
+        return 0;
+    int r = choice->profile->fit(choice->options, table, &why);
+    table->show_keys = true;
+    return r < 0 ? err_set(err, -r, "table %s: %s", table->name, err_text(&why, r)) : 0;
+}
+
+/* Whether BACKEND is to be told of the settings of TABLE, which it has described as KEPT: those of
+ * a profile are none of a service's, whose tables belong to other programs. */
+static bool must_alter(const struct source *source, const struct backend *backend,
+                       const struct table *table, const struct table *kept)
+{
+    if (source_choice(source, span_text(table->name)) && !backend_can(backend, BACKEND_SETTINGS))
+        return table->stream != kept->stream;
+    return !kept_settings_equal(table, kept);
+}
+
+/* KEPT's settings, but for the stream's, which is TABLE's: what a service is told where they are
+ * its own. */
+static int alter(const struct source *source, struct backend *backend, const struct table *table,
+                 const struct table *kept, struct err *err)
+{
+    if (!source_choice(source, span_text(table->name)) || backend_can(backend, BACKEND_SETTINGS))
+        return backend_alter_table(backend, table, err);
+    struct table *told = table_copy(kept);
+    if (!told)
+        return err_set(err, ENOMEM, "no memory");
+    told->stream = table->stream;
+    int r = backend_alter_table(backend, told, err);
+    table_free(told);
+    return r;
+}
+
 /* Applies the configuration to TABLE, as BACKEND described it. On failure the table still has what
  * the backend keeps, so that a caller may go on with it. */
 static int settle(const struct source *source, struct backend *backend, struct table *table,
@@ -44,7 +79,6 @@ static int settle(const struct source *source, struct backend *backend, struct t
 {
     const struct table_config *settings = config_table(source->config, span_text(table->name));
     struct table *kept;
-    int r = 0;
 
     if (!settings)
         return 0;
@@ -52,12 +86,12 @@ static int settle(const struct source *source, struct backend *backend, struct t
     if (!kept)
         return err_set(err, ENOMEM, "no memory");
     config_apply(source->config, table);
-    if (!kept_settings_equal(table, kept)) {
-        if (!source->config->read_only)
-            r = backend_alter_table(backend, table, err);
-        if (r < 0 || source->config->read_only)
-            keep_settings(settings, table, kept);
-    }
+    int r = fit_profile(source, table, err);
+    bool wanted = r == 0 && must_alter(source, backend, table, kept);
+    if (wanted && !source->config->read_only)
+        r = alter(source, backend, table, kept, err);
+    if (r < 0 || (wanted && source->config->read_only && !settings->profile))
+        keep_settings(settings, table, kept);
     table_free(kept);
     return r;
 }
@@ -84,13 +118,41 @@ struct backend *source_backend_for(struct source *source, struct span name)
     return source->backends[place < source->count ? place : 0];
 }
 
+/* Units are a matter of those who count them. */
+struct table *source_new_profile_table(struct source *source, struct span name,
+                                       const struct profile_choice *choice)
+{
+    const struct backend *backend = source_backend_for(source, name);
+    struct table *table = table_new(name);
+
+    if (table && profile_make_table(choice, table, NULL) < 0) {
+        table_free(table);
+        return NULL;
+    }
+    if (table && !backend->ops->measure)
+        table->read_units = table->write_units = 0;
+    if (table && backend_can(backend, BACKEND_SETTINGS)) /* where it costs nothing */
+        table->stream = true;
+    return table;
+}
+
 struct table *source_new_table(struct source *source, struct span name)
 {
-    struct table *table = table_new_default(name);
+    const struct backend *backend = source_backend_for(source, name);
+    const struct profile_choice *choice = source_choice(source, name);
 
-    if (table && !backend_can(source_backend_for(source, name), BACKEND_SETTINGS)) {
+    if (choice)
+        return source_new_profile_table(source, name, choice);
+    struct table *table =
+        backend_can(backend, BACKEND_FILES) ? folder_new_table(name) : table_new_default(name);
+
+    if (table && !backend_can(backend, BACKEND_SETTINGS)) {
         table->keys = KEYS_PLAIN;
         table->stream = false;
+    }
+    if (table && config_shape(source->config, table) < 0) {
+        table_free(table);
+        return NULL;
     }
     return table;
 }
@@ -113,8 +175,8 @@ static int describe(struct source *source, size_t place, struct span name,
     return 0;
 }
 
-int source_table(struct source *source, struct span name, struct backend **ret_backend,
-                 struct table **ret_table, struct err *err)
+static int find_table(struct source *source, struct span name, struct backend **ret_backend,
+                      struct table **ret_table, struct err *err)
 {
     size_t first = configured_place(source, name);
     struct err own = {""}, denied = {""};
@@ -138,6 +200,13 @@ int source_table(struct source *source, struct span name, struct backend **ret_b
         return err_set(err, ENOENT, "there is no table \"%.*s\"", (int)name.len,
                        name.len ? name.data : "");
     return r < 0 ? err_set(err, -r, "%s", err_text(&own, r)) : 0;
+}
+
+int source_table(struct source *source, struct span name, struct backend **ret_backend,
+                 struct table **ret_table, struct err *err)
+{
+    return source->stored ? source_shown_table(source, name, ret_backend, ret_table, err)
+                          : find_table(source, name, ret_backend, ret_table, err);
 }
 
 /* ---- all tables ---- */
@@ -206,6 +275,9 @@ int source_tables(struct source *source, table_fn each, void *context, struct er
     struct collection all = {.source = source};
     int r = 0;
 
+    if (source->stored)
+        return source_shown_tables(source, each, context, err);
+
     for (; r == 0 && all.place < source->count; all.place++)
         r = backend_tables(source->backends[all.place], collect, &all, err);
     if (all.count)
@@ -228,173 +300,6 @@ int source_forbidden(struct source *source, forbidden_fn each, void *context)
 }
 
 /* ---- opening ---- */
-
-/* DIRECTORY with those above it, for this user alone. */
-static int make_directory(const char *directory, struct err *err)
-{
-    cleanup_free char *path = strdup(directory);
-
-    for (char *at = path ? path + 1 : NULL; at && *at; at++) {
-        if (*at != '/')
-            continue;
-        *at = '\0';
-        if (mkdir(path, 0755) < 0 && errno != EEXIST)
-            return err_set(err, errno, "%s: %s", path, strerror(errno));
-        *at = '/';
-    }
-    if (mkdir(directory, 0700) < 0 && errno != EEXIST)
-        return err_set(err, errno, "%s: %s (state_dir)", directory, strerror(errno));
-    return 0;
-}
-
-int source_make_state(const struct config *config, struct err *err)
-{
-    return make_directory(config->state_dir, err);
-}
-
-/* Where the state of ITEMS is kept: one place for each endpoint, region and profile. */
-static int state_path(const struct config *config, const struct backend_config *settings,
-                      struct backend *items, const char *suffix, char **ret_path)
-{
-    cleanup(buf_release) struct buf text;
-    char hash[65];
-
-    buf_init(&text, 65536);
-    buf_addf(&text, "%s\n%s\n%s\n", dynamodb_endpoint(items), dynamodb_region(items),
-             settings->profile ? settings->profile : "");
-    if (buf_error(&text))
-        return buf_error(&text);
-    sha256_hex(buf_span(&text), hash);
-    return asprintf(ret_path, "%s/dynamodb-%.16s%s", config->state_dir, hash, suffix) < 0 ? -ENOMEM
-                                                                                          : 0;
-}
-
-/* One that is damaged is not put aside by itself: there may be drafts in it. */
-static int explain_state(int code, const struct err *own, struct err *err)
-{
-    if (code != -EUCLEAN && code != -EINVAL)
-        return err_set(err, -code, "%s", err_text(own, code));
-    return err_set(err, -code,
-                   "%s: this is the state database; it may be moved away or deleted together with "
-                   "its -wal and -shm: drafts, scratch files and times of change are lost with it, "
-                   "and no item",
-                   err_text(own, code));
-}
-
-static int open_state(const char *path, const char *times_path, struct backend **ret_state,
-                      struct times **ret_times, struct err *err)
-{
-    const struct sqlite_options options = {.create = true, .max_item_size = UINT64_C(1) << 28};
-    struct backend *state;
-    struct err own = {""};
-    int r = sqlite_open(path, &options, &state, &own);
-
-    if (r < 0)
-        return explain_state(r, &own, err);
-    r = times_open(times_path, 0, ret_times, err);
-    if (r < 0) {
-        backend_close(state);
-        return r;
-    }
-    *ret_state = state;
-    return 0;
-}
-
-/* ITEMS with its state database beside it; takes ITEMS. */
-static int open_beside(const struct config *config, const struct backend_config *settings,
-                       struct backend *items, struct backend **ret_backend, struct err *err)
-{
-    cleanup_free char *path = NULL, *times_path = NULL, *lock_path = NULL;
-    struct backend *state = NULL;
-    struct times *times = NULL;
-    struct err own = {""};
-    int r = source_make_state(config, err);
-
-    if (r == 0)
-        r = state_path(config, settings, items, ".db", &path);
-    if (r == 0)
-        r = state_path(config, settings, items, ".times", &times_path);
-    if (r == 0)
-        r = state_path(config, settings, items, ".lock", &lock_path);
-    if (r == 0)
-        r = open_state(path, times_path, &state, &times, err);
-    if (r < 0) {
-        backend_close(items);
-        return r;
-    }
-    r = beside_new(items, state, times, config->read_only ? NULL : lock_path, ret_backend, &own);
-    if (r == -EUCLEAN) {
-        struct err named = {""};
-        err_set(&named, EUCLEAN, "%s: %s", path, err_text(&own, r));
-        return explain_state(r, &named, err);
-    }
-    return r < 0 ? err_set(err, -r, "%s", err_text(&own, r)) : 0;
-}
-
-/* The budgets of a service: of all its tables together, and of each that may be in it. On the heap;
- * NULL: no memory. */
-static struct capacity_budget *
-find_budgets(const struct config *config, const struct backend_config *settings, size_t *ret_count)
-{
-    struct capacity_budget *budgets = calloc(config->table_count + 1, sizeof *budgets);
-    size_t count = 0;
-
-    if (!budgets)
-        return NULL;
-    budgets[count++] =
-        (struct capacity_budget){NULL, {settings->read_units, settings->write_units}};
-    for (size_t i = 0; i < config->table_count; i++) {
-        const struct table_config *table = &config->tables[i];
-        if (!table->backend || strcmp(table->backend, settings->name) == 0)
-            budgets[count++] =
-                (struct capacity_budget){table->name, {table->read_units, table->write_units}};
-    }
-    *ret_count = count;
-    return budgets;
-}
-
-static int open_service(const struct config *config, const struct backend_config *settings,
-                        struct backend **ret_backend, struct err *err)
-{
-    size_t budget_count = 0;
-    cleanup_free struct capacity_budget *budgets = find_budgets(config, settings, &budget_count);
-    const struct dynamodb_options options = {.region = settings->region,
-                                             .endpoint = settings->endpoint,
-                                             .profile = settings->profile,
-                                             .ca_file = settings->ca_file,
-                                             .tables = settings->tables,
-                                             .segments = (unsigned)settings->segments,
-                                             .read_only = config->read_only,
-                                             .stream_poll_ms =
-                                                 (unsigned)(config->stream_poll * 1000),
-                                             .max_item_size = config->max_item_size,
-                                             .budgets = budgets,
-                                             .budget_count = budget_count};
-    struct backend *items;
-    struct err own = {""};
-    int r = budgets ? dynamodb_open(&options, &items, &own) : -ENOMEM;
-
-    if (r < 0)
-        return err_set(err, -r, "dynamodb:%s: %s", settings->region ? settings->region : "",
-                       err_text(&own, r));
-    return open_beside(config, settings, items, ret_backend, err);
-}
-
-static int open_backend(const struct config *config, const struct backend_config *settings,
-                        bool create, struct backend **ret_backend, struct err *err)
-{
-    struct sqlite_options options = {
-        .create = create && !config->read_only,
-        .read_only = config->read_only,
-        .max_item_size = config->max_item_size,
-    };
-
-    switch (settings->type) {
-    case BACKEND_TYPE_SQLITE: return sqlite_open(settings->path, &options, ret_backend, err);
-    case BACKEND_TYPE_DYNAMODB: return open_service(config, settings, ret_backend, err);
-    }
-    return err_set(err, EOPNOTSUPP, "backend %s has an unknown type", settings->name);
-}
 
 /* The settings of [table NAME], for those that are there. */
 static int apply_settings(struct source *source, struct err *err)
@@ -428,9 +333,12 @@ int source_open(const struct config *config, bool create, struct source **ret_so
         return err_set(err, ENOMEM, "no memory");
     }
     source->config = config;
+    r = source_choose_profiles(source, err);
+    if (r == 0)
+        r = source_check_folders(config, err);
     while (r == 0 && source->count < config->backend_count) {
-        r = open_backend(config, &config->backends[source->count], create,
-                         &source->backends[source->count], err);
+        r = source_open_backend(config, &config->backends[source->count], create,
+                                &source->backends[source->count], err);
         source->count += r == 0;
     }
     if (r == 0)
@@ -448,7 +356,10 @@ void source_close(struct source *source)
     if (!source)
         return;
     for (size_t i = 0; i < source->count; i++)
-        backend_close(source->backends[i]);
+        if (!source->stored || source->backends[i] != source->stored->backends[i])
+            backend_close(source->backends[i]);
+    if (!source->stored)
+        source_forget_profiles(source);
     free(source->backends);
     free(source);
 }

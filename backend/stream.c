@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -140,20 +141,42 @@ const char *change_type_name(enum change_type type)
     return "NONE";
 }
 
-static void add_item(struct buf *out, const char *name, struct span typed)
+/* TYPED with the types called as TABLE says. What a backend gives is such an item: only memory can
+ * be missing. */
+static void add_typed(const struct table *table, struct span typed, struct buf *out)
+{
+    int r = value_map_rename(typed, table->types, out, NULL);
+
+    if (r < 0 && !out->error)
+        out->error = r;
+}
+
+static void add_keys(const struct table *table, struct key key, struct buf *out)
+{
+    cleanup(buf_release) struct buf keys;
+
+    buf_init(&keys, 16 * KEY_PART_MAX);
+    key_to_typed(table, key, &keys);
+    if (buf_error(&keys) && !out->error)
+        out->error = buf_error(&keys);
+    add_typed(table, buf_span(&keys), out);
+}
+
+static void add_item(struct buf *out, const struct table *table, const char *name,
+                     struct span typed)
 {
     if (!typed.data)
         return;
     buf_addf(out, ",\"%s\":", name);
-    buf_add_span(out, typed);
+    add_typed(table, typed, out);
 }
 
 void change_to_json(const struct table *table, const struct change *change, struct buf *out)
 {
     buf_addf(out, "{\"change_type\":\"%s\",\"keys\":", change_type_name(change->type));
-    key_to_typed(table, change->key, out);
-    add_item(out, "old_item", change->old_item);
-    add_item(out, "new_item", change->new_item);
+    add_keys(table, change->key, out);
+    add_item(out, table, "old_item", change->old_item);
+    add_item(out, table, "new_item", change->new_item);
     buf_add_text(out, ",\"change_id\":");
     json_add_string(out, span_text(change->id));
     buf_add_text(out, ",\"time\":\"");

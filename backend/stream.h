@@ -33,6 +33,8 @@ struct stream {
                          caller clears it */
     bool off;         /* it is switched off, or was since the caller cleared this: there are no
                          records of what was changed meanwhile. Not told with BACKEND_LOG */
+    int64_t off_ns;   /* a service that does not end a stream is asked, so that `off` is so late at
+                         most; the caller may make it less, for two requests in that time */
 };
 
 #define STREAM_OLDEST "oldest" /* everything that is kept */
@@ -46,10 +48,12 @@ struct stream {
 int backend_stream_open(struct backend *, const struct table *, const char *position,
                         struct stream **ret_stream, struct err *);
 /* The next records, LIMIT at most, without waiting for any, though for a quarter of a second where
- * a service wants to be asked no more often. 0: that is all for now; 1: there may be more. A record
- * for which EACH returns something else than 0 counts as given. With an error there may have been
- * records, too, and the next call goes on behind them. -ENOENT of a service: the table is gone, and
- * all that it left was given. */
+ * a service wants to be asked no more often. 1: there may be more. 0: that is all for now: what was
+ * there at the first call after one that has not returned 1 (of a service: a quarter of a second
+ * before). So who reads until 0 gets there, however much is written meanwhile. A record for which
+ * EACH returns something else than 0 counts as given. With an error there may have been records,
+ * too, and the next call goes on behind them. -ENOENT of a service: the table is gone, and all that
+ * it left was given. */
 int backend_stream_next(struct stream *, size_t limit, change_fn each, void *context, struct err *);
 /* Behind the records that were given: appended to OUT, printable ASCII. */
 int backend_stream_position(struct stream *, struct buf *out);
@@ -90,8 +94,8 @@ int backend_lease_write(struct backend *, struct span name, uint64_t count, stru
 /* The record as one line of JSON without its end:
  *   {"change_type":"MODIFY","keys":{..},"old_item":{..},"new_item":{..},"change_id":"..",
  *    "time":"2024-01-05T10:00:00.123456789Z"}
- * with typed items; an item that is absent is absent here, and "expired":true stands at the end of
- * a REMOVE that a time to live made. */
+ * with typed items, whose types are called as TABLE says; an item that is absent is absent here,
+ * and "expired":true stands at the end of a REMOVE that a time to live made. */
 void change_to_json(const struct table *table, const struct change *change, struct buf *out);
 const char *change_type_name(enum change_type type);
 

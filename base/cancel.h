@@ -16,6 +16,11 @@
 const atomic_bool *cancel_flag(void);
 void cancel_set(const atomic_bool *flag);
 
+/* The same for one thing that takes long; CONTEXT is its own. */
+typedef bool (*cancelled_fn)(const void *context);
+/* CONTEXT is such a flag, or NULL. */
+bool cancelled_by_flag(const void *context);
+
 static inline bool is_cancelled(void)
 {
     const atomic_bool *flag = cancel_flag();

@@ -77,18 +77,16 @@ void config_free(struct config *config)
         free(config->backends[i].profile);
         free(config->backends[i].ca_file);
         free(config->backends[i].tables);
+        path_list_release(&config->backends[i].replicas);
+        free(config->backends[i].config);
+        free(config->backends[i].environment);
     }
-    for (size_t i = 0; i < config->table_count; i++) {
-        free(config->tables[i].name);
-        free(config->tables[i].backend);
-        free(config->tables[i].ttl);
-        function_release(&config->tables[i].function);
-        free(config->tables[i].function_secret_file);
-        free(config->tables[i].function_ca_file);
-    }
+    for (size_t i = 0; i < config->table_count; i++)
+        table_config_release(&config->tables[i]);
     free(config->backends);
     free(config->tables);
     free(config->state_dir);
+    free(config->path);
     free(config);
 }
 
@@ -110,7 +108,8 @@ struct backend_config *config_add_backend(struct config *config, struct span nam
 
     config->backends = array;
     if (backend)
-        backend->name = strndup(name.data, name.len);
+        *backend =
+            (struct backend_config){.name = strndup(name.data, name.len), .replica_timeout = 5};
     return backend && backend->name ? backend : NULL;
 }
 
@@ -128,12 +127,67 @@ struct table_config *config_add_table(struct config *config, struct span name)
     return table && table->name ? table : NULL;
 }
 
+int config_add_profile_setting(struct table_config *table, const char *name, const char *value,
+                               unsigned line)
+{
+    void *array = table->profile_settings;
+    struct profile_setting *setting = grow(&array, &table->profile_setting_count, sizeof *setting);
+
+    table->profile_settings = array;
+    if (setting)
+        *setting = (struct profile_setting){strdup(name), strdup(value), line};
+    return setting && setting->name && setting->value ? 0 : -ENOMEM;
+}
+
 const struct backend_config *config_backend(const struct config *config, struct span name)
 {
     for (size_t i = 0; i < config->backend_count; i++)
         if (span_equal(span_text(config->backends[i].name), name))
             return &config->backends[i];
     return NULL;
+}
+
+/* ---- lists of paths ---- */
+
+int path_list_add(struct path_list *list, const char *path, struct err *err)
+{
+    void *array = list->paths;
+    char **place;
+
+    if (path_list_has(list, path))
+        return err_set(err, EINVAL, "%s stands there twice", path);
+    if (list->count >= CONFIG_REPLICAS_MOST)
+        return err_set(err, EINVAL, "at most %d", CONFIG_REPLICAS_MOST);
+    place = grow(&array, &list->count, sizeof *place);
+    list->paths = array;
+    if (place)
+        *place = strdup(path);
+    return place && *place ? 0 : -ENOMEM;
+}
+
+void path_list_release(struct path_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->paths[i]);
+    free(list->paths);
+    *list = (struct path_list){NULL, 0};
+}
+
+bool path_list_has(const struct path_list *list, const char *path)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->paths[i], path) == 0)
+            return true;
+    return false;
+}
+
+bool path_list_equal(const struct path_list *a, const struct path_list *b)
+{
+    bool equal = a->count == b->count;
+
+    for (size_t i = 0; equal && i < a->count; i++)
+        equal = strcmp(a->paths[i], b->paths[i]) == 0;
+    return equal;
 }
 
 /* ---- sources ---- */
@@ -198,6 +252,29 @@ static int config_from_store(const char *path, struct config **ret_config, struc
     return 0;
 }
 
+/* Without the slashes that a shell puts behind a directory's name. */
+static int config_from_folder(const char *path, struct config **ret_config, struct err *err)
+{
+    struct config *config = config_new();
+    struct backend_config *backend =
+        config ? config_add_backend(config, span_text("folder")) : NULL;
+    cleanup_free char *real = realpath(path, NULL);
+    int r = -ENOMEM;
+
+    if (!real)
+        r = err_set(err, errno, "%s: %s", path, strerror(errno));
+    else if (backend) {
+        backend->type = BACKEND_TYPE_FOLDER;
+        r = path_list_add(&backend->replicas, real, err);
+    }
+    if (r < 0) {
+        config_free(config);
+        return r == -ENOMEM ? err_set(err, ENOMEM, "no memory") : r;
+    }
+    *ret_config = config;
+    return 0;
+}
+
 /* TEXT is "REGION" or "REGION/TABLE". */
 static int config_from_service(const char *text, struct config **ret_config, struct err *err)
 {
@@ -240,8 +317,7 @@ int config_from_source(const char *source, struct config **ret_config, struct er
     if (strncmp(source, "dynamodb:", 9) == 0)
         return config_from_service(source + 9, ret_config, err);
     if (has_suffix(source, "/") || (stat(source, &found) == 0 && S_ISDIR(found.st_mode)))
-        return err_set(err, EOPNOTSUPP, "%s is a folder; only embedded stores can be opened",
-                       source);
+        return config_from_folder(source, ret_config, err);
     if (has_suffix(source, ".conf"))
         return config_from_file(source, ret_config, err);
     if (!has_suffix(source, ".db") && access(source, F_OK) != 0)
@@ -334,6 +410,8 @@ void config_apply(const struct config *config, struct table *table)
         table->show_keys = settings->show_keys;
     if (settings->has_format)
         table->format = settings->format;
+    if (settings->has_types)
+        table->types = settings->types;
     if (settings->has_ttl)
         apply_ttl(table, settings->ttl);
     if (settings->has_stream)

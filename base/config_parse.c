@@ -26,10 +26,10 @@ struct parser {
     struct config *config;
     unsigned line;
     enum section section;
-    void *target;         /* what the section's settings go to */
-    uint64_t seen;        /* settings of this section, by number */
-    bool mount_seen;      /* there was a [mount] */
-    unsigned *table_line; /* by table: where its backend is named, 0: nowhere */
+    void *target;             /* what the section's settings go to */
+    bool seen[SETTINGS_MOST]; /* settings of this section, by number */
+    bool mount_seen;          /* there was a [mount] */
+    unsigned *table_line;     /* by table: where its backend is named, 0: nowhere */
     int error;
     struct err *err;
 };
@@ -96,6 +96,7 @@ static int begin_table(struct parser *parser, struct span name)
     if (!parser->target || !lines)
         return parser->error = -ENOMEM;
     parser->table_line = lines;
+    ((struct table_config *)parser->target)->line = parser->line;
     lines[parser->config->table_count - 1] = 0;
     return 0;
 }
@@ -129,7 +130,7 @@ static int begin_section(struct parser *parser, struct span line)
         kind.len++;
     inside = trimmed(span_of(inside.data + kind.len, inside.len - kind.len));
     parser->section = section_from_name(kind);
-    parser->seen = 0;
+    memset(parser->seen, 0, sizeof parser->seen);
     switch (parser->section) {
     case SECTION_MOUNT: return begin_mount(parser, inside);
     case SECTION_BACKEND: return begin_backend(parser, inside);
@@ -175,13 +176,30 @@ static char *next_line(char *room, int size, void *context)
     return room;
 }
 
+/* A key of a table that is none of ours may be one of its profile, which stands further down. */
+static int take_unknown(struct parser *parser, const char *name, const char *value)
+{
+    struct table_config *table = parser->target;
+
+    if (parser->section != SECTION_TABLE)
+        return parser_fail(parser, "no key \"%s\" in [%s]", name, section_name(parser->section));
+    for (size_t i = 0; i < table->profile_setting_count; i++)
+        if (strcmp(table->profile_settings[i].name, name) == 0)
+            return parser_fail(parser, "%s is set twice", name);
+    if (!*value)
+        return parser_fail(parser, "%s has no value", name);
+    if (config_add_profile_setting(table, name, value, parser->line) < 0)
+        return parser->error = -ENOMEM;
+    return 0;
+}
+
 /* inih's handler: one key. */
 static int take_setting(void *context, const char *section, const char *name, const char *value)
 {
     struct parser *parser = context;
     const struct setting *setting = setting_find(parser->section, name);
     struct err reason = {""};
-    uint64_t bit;
+    bool *seen;
     int r;
 
     (void)section;
@@ -190,17 +208,21 @@ static int take_setting(void *context, const char *section, const char *name, co
     if (parser->section == SECTION_NONE)
         return parser_fail(parser, "\"%s\" stands before the first section", name) == 0;
     if (!setting)
-        return parser_fail(parser, "no key \"%s\" in [%s]", name, section_name(parser->section)) ==
-               0;
-    bit = UINT64_C(1) << setting_number(setting);
-    if (parser->seen & bit)
+        return take_unknown(parser, name, value) == 0;
+    seen = &parser->seen[setting_number(setting)];
+    if (*seen && !setting_repeats(setting))
         return parser_fail(parser, "%s is set twice", name) == 0;
-    parser->seen |= bit;
+    *seen = true;
     r = setting_apply(setting, parser->target, value, parser->directory, &reason);
     if (r == -EINVAL)
         return parser_fail(parser, "%s", reason.text) == 0;
     if (r < 0)
         parser->error = r;
+    if (setting == setting_find(SECTION_BACKEND, "path") ||
+        setting == setting_find(SECTION_BACKEND, "replicas"))
+        ((struct backend_config *)parser->target)->replicas_line = parser->line;
+    if (setting == setting_find(SECTION_TABLE, "function"))
+        ((struct table_config *)parser->target)->function_line = parser->line;
     if (setting == setting_find(SECTION_TABLE, "backend"))
         parser->table_line[parser->config->table_count - 1] = parser->line;
     return r == 0;
@@ -220,13 +242,38 @@ static int default_backend(struct parser *parser)
     return 0;
 }
 
+/* A folder is named in one way. */
+static int check_folder(struct parser *parser, const struct backend_config *backend)
+{
+    int ways = (backend->path != NULL) + (backend->replicas.count > 0) + (backend->config != NULL);
+    const char *why = NULL;
+
+    if (ways != 1)
+        why = ways ? "either path, replicas or config" : "a folder needs path, replicas or config";
+    else if ((backend->config != NULL) != (backend->environment != NULL))
+        why = "config and environment go together";
+    else if (backend->config && backend->layout == LAYOUT_TABLES)
+        why = "what config names is the folder of one table (layout = table)";
+    return why ? err_set(parser->err, EINVAL, "%s: backend %s: %s", parser->path, backend->name,
+                         why)
+               : 0;
+}
+
 /* What belongs to one type is an error with another. */
 static int check_type(struct parser *parser, const struct backend_config *backend)
 {
     bool service = backend->type == BACKEND_TYPE_DYNAMODB;
     bool has_service = backend->region || backend->endpoint || backend->profile ||
                        backend->ca_file || backend->tables || backend->segments;
+    int r = backend->type == BACKEND_TYPE_FOLDER ? check_folder(parser, backend) : 0;
 
+    if (r < 0)
+        return r;
+    if (backend->type != BACKEND_TYPE_FOLDER && backend->has_folder_key)
+        return err_set(parser->err, EINVAL,
+                       "%s: backend %s: replicas, config, environment, layout, fsync and "
+                       "replica_timeout belong to type = folder",
+                       parser->path, backend->name);
     if (service && backend->path)
         return err_set(parser->err, EINVAL, "%s: backend %s: a service has no path", parser->path,
                        backend->name);
@@ -277,16 +324,67 @@ static int check_function(struct parser *parser, const struct table_config *tabl
     return 0;
 }
 
+/* `path` of a folder is its only replica. */
+static int path_to_replica(struct parser *parser, struct backend_config *backend)
+{
+    int r = backend->path ? path_list_add(&backend->replicas, backend->path, parser->err) : 0;
+
+    free(backend->path);
+    backend->path = NULL;
+    return r;
+}
+
+static int check_keep(struct parser *parser, const struct table_config *table)
+{
+    if (table->has_keep_min != table->has_keep_max)
+        return err_set(parser->err, EINVAL, "%s: table %s: keep_min and keep_max go together",
+                       parser->path, table->name);
+    if (table->has_keep_max && table->keep_min >= table->keep_max)
+        return err_set(parser->err, EINVAL, "%s: table %s: keep_min must be below keep_max",
+                       parser->path, table->name);
+    return 0;
+}
+
+static int check_declared(struct parser *parser, const struct table_config *table)
+{
+    struct err reason = {""};
+    int r = table_config_check(parser->config, table, &reason);
+
+    return r == -EINVAL ? err_set(parser->err, EINVAL, "%s: table %s: %s", parser->path,
+                                  table->name, reason.text)
+                        : r;
+}
+
 static int default_path(struct parser *parser, struct backend_config *backend)
 {
     cleanup_free char *name = NULL;
 
+    if (backend->type == BACKEND_TYPE_FOLDER)
+        return path_to_replica(parser, backend);
     if (backend->path || backend->type == BACKEND_TYPE_DYNAMODB)
         return 0;
     if (asprintf(&name, "%s.db", backend->name) < 0)
         return -ENOMEM;
     backend->path = path_below(parser->directory, name);
     return backend->path ? 0 : -ENOMEM;
+}
+
+/* Without a profile nobody knows the keys that are none of ours; with one it says the rest. */
+static int check_profile(struct parser *parser, const struct table_config *table)
+{
+    bool has_own = table->key.name || table->has_keys || table->has_strict_tags ||
+                   table->has_show_keys || table->has_format || table->has_ttl;
+
+    if (!table->profile && table->profile_setting_count) {
+        parser->line = table->profile_settings[0].line;
+        return parser_fail(parser, "no key \"%s\" in [table]", table->profile_settings[0].name);
+    }
+    if (table->profile && has_own)
+        return err_set(parser->err, EINVAL,
+                       "%s: table %s: key, sort, index, keys, tag_rule, show_keys, format and ttl "
+                       "are what its profile says",
+                       parser->path, table->name);
+    return 0;
 }
 
 /* What can only be said at the end: backends have paths of their own, tables name known ones. */
@@ -317,14 +415,23 @@ static int finish(struct parser *parser)
             r = check_table_budget(parser, &config->tables[i]);
         if (r == 0)
             r = check_function(parser, &config->tables[i]);
+        if (r == 0)
+            r = check_keep(parser, &config->tables[i]);
+        if (r == 0)
+            r = check_declared(parser, &config->tables[i]);
+        if (r == 0)
+            r = check_profile(parser, &config->tables[i]);
     }
     return r;
 }
+
+static pthread_mutex_t inih_lock = PTHREAD_MUTEX_INITIALIZER; /* guards its switches */
 
 static int run_parser(struct parser *parser)
 {
     int r;
 
+    scoped_lock(&inih_lock);
     /* How inih is built differs between distributions; these settings are its own switches. */
     ini_allow_multiline = false;
     ini_allow_no_value = false;
@@ -351,12 +458,15 @@ static struct span without_byte_order_mark(struct span text)
 int config_parse(struct span text, const char *path, struct config **ret_config, struct err *err)
 {
     cleanup_free char *directory = path_directory(path);
+    const char *slash = strrchr(path, '/');
     struct parser parser = {
         .rest = without_byte_order_mark(text), .path = path, .directory = directory, .err = err};
     int r = -ENOMEM;
 
     parser.config = config_new();
     if (directory && parser.config)
+        parser.config->path = path_below(directory, slash ? slash + 1 : path);
+    if (directory && parser.config && parser.config->path)
         r = run_parser(&parser);
     free(parser.table_line);
     if (r < 0) {

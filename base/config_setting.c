@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/config_value.h"
 
 #define CACHE_SIZE_MOST (UINT64_C(1) << 40)
@@ -27,7 +28,10 @@ enum form {
     FORM_TEXT,      /* char * */
     FORM_PATH,      /* char *, made absolute */
     FORM_ATTRIBUTE, /* char *, NULL for "none" */
+    FORM_PATHS,     /* struct path_list, from names between commas */
     FORM_FUNCTION,  /* struct function */
+    FORM_KEY,       /* struct key_attribute */
+    FORM_INDEX,     /* struct index_list, which one is added to */
 };
 
 struct setting {
@@ -41,10 +45,14 @@ struct setting {
 };
 
 static const char *const level_words[] = {"error", "warning", "info", "debug", NULL};
-static const char *const type_words[] = {"sqlite", "dynamodb", NULL};
+static const char *const type_words[] = {"sqlite", "dynamodb", "folder", NULL};
+static const char *const layout_words[] = {"auto", "tables", "table", NULL};
+static const char *const fsync_words[] = {"asked", "always", NULL};
 static const char *const keys_words[] = {"plain", "tags", NULL};
 static const char *const rule_words[] = {"any", "strict", NULL};
 static const char *const format_words[] = {"plain", "typed", NULL};
+
+static const char *const types_words[] = {"dynamodb", "kernstack", NULL};
 
 #define MOUNT(key, kind)                                                                           \
     .section = SECTION_MOUNT, .name = #key, .form = kind, .field = offsetof(struct config, key)
@@ -56,6 +64,7 @@ static const char *const format_words[] = {"plain", "typed", NULL};
     .field = offsetof(struct table_config, member)
 #define HAS(type, member) .has = offsetof(struct type, member)
 #define HAS_FUNCTION_KEY HAS(table_config, has_function_key)
+#define HAS_FOLDER_KEY HAS(backend_config, has_folder_key)
 
 static const struct setting settings[] = {
     {MOUNT(cache_size, FORM_SIZE), .most = CACHE_SIZE_MOST},
@@ -82,16 +91,38 @@ static const struct setting settings[] = {
     {BACKEND(segments, FORM_COUNT), .least = 1, .most = CONFIG_SEGMENTS_MOST},
     {BACKEND(read_units, FORM_UNITS)},
     {BACKEND(write_units, FORM_UNITS)},
+    {BACKEND(replicas, FORM_PATHS), HAS_FOLDER_KEY},
+    {BACKEND(config, FORM_PATH), HAS_FOLDER_KEY},
+    {BACKEND(environment, FORM_TEXT), HAS_FOLDER_KEY},
+    {BACKEND(layout, FORM_WORD), HAS_FOLDER_KEY, .words = layout_words},
+    {.section = SECTION_BACKEND,
+     .name = "fsync",
+     .form = FORM_WORD_BOOL,
+     .field = offsetof(struct backend_config, fsync_always),
+     HAS_FOLDER_KEY,
+     .words = fsync_words},
+    {BACKEND(replica_timeout, FORM_WAIT), HAS_FOLDER_KEY, .least = 100, .most = 600000},
     {TABLE(backend, FORM_TEXT, backend)},
     {TABLE(keys, FORM_WORD, keys), HAS(table_config, has_keys), .words = keys_words},
     {TABLE(tag_rule, FORM_WORD_BOOL, strict_tags), HAS(table_config, has_strict_tags),
      .words = rule_words},
     {TABLE(show_keys, FORM_SWITCH, show_keys), HAS(table_config, has_show_keys)},
     {TABLE(format, FORM_WORD, format), HAS(table_config, has_format), .words = format_words},
+    {TABLE(types, FORM_WORD, types), HAS(table_config, has_types), .words = types_words},
     {TABLE(ttl, FORM_ATTRIBUTE, ttl), HAS(table_config, has_ttl)},
+    {TABLE(profile, FORM_TEXT, profile)},
     {TABLE(stream, FORM_SWITCH, stream), HAS(table_config, has_stream)},
+    {TABLE(key, FORM_KEY, key)},
+    {TABLE(sort, FORM_KEY, sort)},
+    {TABLE(index, FORM_INDEX, indexes)},
+    {TABLE(seed, FORM_PATH, seed)},
     {TABLE(read_units, FORM_UNITS, read_units)},
     {TABLE(write_units, FORM_UNITS, write_units)},
+    {TABLE(keep_seconds, FORM_COUNT, keep_seconds), .least = 1, .most = CONFIG_KEEP_MOST},
+    {TABLE(keep_min, FORM_COUNT, keep_min), HAS(table_config, has_keep_min),
+     .most = CONFIG_KEEP_MOST},
+    {TABLE(keep_max, FORM_COUNT, keep_max), HAS(table_config, has_keep_max), .least = 1,
+     .most = CONFIG_KEEP_MOST},
     {TABLE(function, FORM_FUNCTION, function)},
     {TABLE(function_timeout, FORM_WAIT, function_timeout), HAS_FUNCTION_KEY, .least = WAIT_LEAST_MS,
      .most = WAIT_MOST_MS},
@@ -103,10 +134,11 @@ static const struct setting settings[] = {
     {TABLE(function_ca_file, FORM_PATH, function_ca_file), HAS_FUNCTION_KEY},
 };
 #define SETTING_COUNT (sizeof settings / sizeof settings[0])
-_Static_assert(SETTING_COUNT <= 64, "setting_number promises places below 64");
+_Static_assert(SETTING_COUNT <= SETTINGS_MOST, "as setting_number promises");
 /* put_word and config_value_id write enums and ids as unsigned. */
-_Static_assert(sizeof(enum log_level) == sizeof(unsigned) && sizeof(uid_t) == sizeof(unsigned) &&
-                   sizeof(gid_t) == sizeof(unsigned),
+_Static_assert(sizeof(enum log_level) == sizeof(unsigned) &&
+                   sizeof(enum folder_layout) == sizeof(unsigned) &&
+                   sizeof(uid_t) == sizeof(unsigned) && sizeof(gid_t) == sizeof(unsigned),
                "enums and ids are stored as unsigned");
 
 static const char *const section_names[] = {"", "mount", "backend", "table"};
@@ -143,6 +175,11 @@ const struct setting *setting_find(enum section section, const char *name)
 unsigned setting_number(const struct setting *setting)
 {
     return (unsigned)(setting - settings);
+}
+
+bool setting_repeats(const struct setting *setting)
+{
+    return setting->form == FORM_INDEX;
 }
 
 bool setting_is_switch(const struct setting *setting)
@@ -187,6 +224,38 @@ static int put_text(const struct setting *setting, char **field, const char *tex
     return 0;
 }
 
+/* A name stands between commas, without the white space around it. */
+static int put_paths(struct path_list *field, const char *text, const char *directory,
+                     struct err *err)
+{
+    struct path_list list = {NULL, 0};
+    int r = 0;
+
+    while (r == 0) {
+        size_t skip = strspn(text, " \t"), len = strcspn(text + skip, ","), end = skip + len;
+        while (len && strchr(" \t", text[skip + len - 1]))
+            len--;
+        cleanup_free char *name = strndup(text + skip, len);
+        cleanup_free char *path = name ? path_below(directory, name) : NULL;
+        if (len == 0)
+            r = err_set(err, EINVAL, "a name is missing beside a comma");
+        else if (is_quote(text[skip]))
+            r = err_set(err, EINVAL, "%s: values are written without quotes", name ? name : "");
+        else
+            r = path ? path_list_add(&list, path, err) : -ENOMEM;
+        if (!text[end])
+            break;
+        text += end + 1;
+    }
+    if (r < 0) {
+        path_list_release(&list);
+        return r;
+    }
+    path_list_release(field);
+    *field = list;
+    return 0;
+}
+
 static int put_word(const struct setting *setting, void *field, const char *text, struct err *err)
 {
     unsigned place;
@@ -213,6 +282,30 @@ static int put_function(struct function *field, const char *text, struct err *er
     return 0;
 }
 
+static int put_key(struct key_attribute *field, const char *text, struct err *err)
+{
+    struct key_attribute attribute;
+    int r = key_attribute_parse(span_text(text), &attribute, err);
+
+    if (r < 0)
+        return r;
+    key_attribute_release(field);
+    *field = attribute;
+    return 0;
+}
+
+static int add_index(struct index_list *field, const char *text, struct err *err)
+{
+    struct index *more = reallocarray(field->indexes, field->count + 1, sizeof *more);
+
+    if (!more)
+        return -ENOMEM;
+    field->indexes = more;
+    int r = index_parse(span_text(text), &more[field->count], err);
+    field->count += r == 0;
+    return r;
+}
+
 static int setting_put(const struct setting *setting, void *field, const char *text,
                        const char *directory, struct err *err)
 {
@@ -232,7 +325,10 @@ static int setting_put(const struct setting *setting, void *field, const char *t
     case FORM_TEXT:
     case FORM_PATH:
     case FORM_ATTRIBUTE: return put_text(setting, field, text, directory, err);
+    case FORM_PATHS: return put_paths(field, text, directory, err);
     case FORM_FUNCTION: return put_function(field, text, err);
+    case FORM_KEY: return put_key(field, text, err);
+    case FORM_INDEX: return add_index(field, text, err);
     }
     return -EINVAL;
 }

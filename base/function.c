@@ -30,6 +30,17 @@ void function_release(struct function *function)
     *function = (struct function){.kind = FUNCTION_NONE};
 }
 
+bool function_equal(const struct function *a, const struct function *b)
+{
+    char **left = a->arguments, **right = b->arguments;
+
+    if (a->kind != b->kind || !text_equal(a->url, b->url) || !left != !right)
+        return false;
+    for (; left && *left && *right && strcmp(*left, *right) == 0; left++)
+        right++;
+    return !left || (!*left && !*right);
+}
+
 /* PREFIX and the first LEN bytes of TEXT, in their visible form and as far as they are shown; NULL:
  * no memory. */
 static char *make_shown(const char *prefix, const char *text, size_t len)

@@ -14,6 +14,8 @@
 #ifndef BASE_FUNCTION_H
 #define BASE_FUNCTION_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 #define FUNCTION_SHOWN_MAX 300
@@ -32,6 +34,8 @@ struct function {
 /* What *RET_FUNCTION held is not released. -EINVAL with a reason that does not quote what may be
  * secret; -ENOMEM. */
 int function_parse(const char *text, struct function *ret_function, struct err *err);
+/* Whether both call the same. */
+bool function_equal(const struct function *a, const struct function *b);
 /* Accepts a zeroed one, which is what it leaves. */
 void function_release(struct function *function);
 

@@ -24,6 +24,7 @@
 #include "base/table.h"
 #include "base/value.h"
 
+#define ITEM_VALUE "$value"
 #define ITEM_SIZE_DEFAULT (16u << 20) /* bytes of a body; configurable: max_item_size */
 
 /* What one pass over a body tells; produced by item_examine. */
@@ -114,6 +115,17 @@ int item_index_keys(const struct table *table, struct key key, struct span body,
 static inline bool item_expired(int64_t ttl, int64_t now_seconds)
 {
     return ttl > 0 && ttl <= now_seconds;
+}
+
+/* The second up to which, with itself, a time to live of TABLE has passed when it is NOW. */
+static inline int64_t table_passed_s(const struct table *table, int64_t now_seconds)
+{
+    return now_seconds - (table->ttl_whole ? 1 : 0);
+}
+
+static inline bool item_gone(const struct table *table, int64_t ttl, int64_t now_seconds)
+{
+    return item_expired(ttl, table_passed_s(table, now_seconds));
 }
 
 #endif

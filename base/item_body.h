@@ -10,8 +10,6 @@
 #include "base/item.h"
 #include "base/json.h"
 
-#define ITEM_VALUE "$value"
-
 /* What an index needs of its key attributes, for messages. */
 #define ITEM_INDEX_STRING "a string that is not empty"
 #define ITEM_INDEX_NUMBER "a number of at most 38 digits"
@@ -46,6 +44,11 @@ int body_open(struct body_reader *reader, struct span body, struct err *err);
 void body_close(struct body_reader *reader);
 /* 1: a member; 0: none is left, and the document ended well; else an error. */
 int body_next(struct body_reader *reader, struct body_member *ret_member);
+
+/* Appends READER's body, which is an object of which no member was read yet, with the member NAME
+ * set to TEXT (data NULL: removed), by the smallest edit. */
+int body_set_member(struct body_reader *reader, struct span name, struct span text,
+                    struct buf *out);
 
 /* The attribute of the key part that NAME is, or NULL. */
 const struct key_attribute *item_key_attribute(const struct table *table, struct span name);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The smallest edits of a body's text: another key, another time to live. Everything else stays
- * byte for byte, so that comments of style (spacing, order, escapes) survive `mv` and `setfattr`.
+ * The smallest edits of a body's text: another key, another time to live, another member
+ * (item_update.c). Everything else stays byte for byte, so that comments of style (spacing, order,
+ * escapes) survive `mv` and `setfattr`.
  */
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/cleanup.h"
 #include "base/item_body.h"
@@ -101,7 +103,7 @@ struct place {
     const char *end;
 };
 
-/* What an edit of the TTL needs to know of a body that is an object. */
+/* What an edit of a member needs to know of a body that is an object. */
 struct layout {
     size_t count;
     struct place last, target; /* target.start NULL: no such member */
@@ -115,7 +117,7 @@ static bool begins_with_dollar(struct span name)
     return name.len > 0 && name.data[0] == '$';
 }
 
-static void note_member(const struct table *table, const struct body_reader *reader,
+static void note_member(struct span name, const struct body_reader *reader,
                         const struct body_member *member, struct layout *layout)
 {
     const char *name_end = member->raw_name.data + member->raw_name.len;
@@ -128,7 +130,7 @@ static void note_member(const struct table *table, const struct body_reader *rea
     };
     if (layout->target.start && !layout->behind_target)
         layout->behind_target = place.start;
-    if (item_is_ttl(table, member->name)) {
+    if (span_equal(member->name, name)) {
         layout->target = place;
         layout->target_first = layout->count == 0;
     }
@@ -138,12 +140,12 @@ static void note_member(const struct table *table, const struct body_reader *rea
     layout->count++;
 }
 
-static int read_layout(const struct table *table, struct body_reader *reader, struct layout *layout)
+static int read_layout(struct span name, struct body_reader *reader, struct layout *layout)
 {
     struct body_member member;
     int got = body_next(reader, &member);
     while (got > 0) {
-        note_member(table, reader, &member, layout);
+        note_member(name, reader, &member, layout);
         got = body_next(reader, &member);
     }
     return got;
@@ -178,10 +180,9 @@ static void plan_removal(const struct body_reader *reader, const struct layout *
 }
 
 /* A new member at the end, spaced as the last one is. */
-static void plan_addition(const struct table *table, const struct body_reader *reader,
-                          const struct layout *layout, int64_t seconds, struct edit *edit)
+static void plan_addition(const struct body_reader *reader, const struct layout *layout,
+                          struct span name, struct span text, struct edit *edit)
 {
-    struct span name = span_text(table->ttl_attribute);
     const struct place *last = &layout->last;
     edit->from = edit->to = layout->count ? last->end : reader->open + 1;
     if (layout->count > 0) {
@@ -199,7 +200,7 @@ static void plan_addition(const struct table *table, const struct body_reader *r
         add_range(&edit->text, last->colon, last->value);
     else
         buf_add_text(&edit->text, ": ");
-    buf_addf(&edit->text, "%lld", (long long)seconds);
+    buf_add_span(&edit->text, text);
     edit->leaves_dollar = layout->count == 0 && begins_with_dollar(name);
 }
 
@@ -217,23 +218,22 @@ static void apply(const struct body_reader *reader, const struct edit *edit, str
     add_range(out, reader->close + 1, body.data + body.len);
 }
 
-static int edit_object(const struct table *table, struct body_reader *reader, int64_t seconds,
-                       struct buf *out)
+int body_set_member(struct body_reader *reader, struct span name, struct span text, struct buf *out)
 {
     struct layout layout = {0};
-    int error = read_layout(table, reader, &layout);
+    int error = read_layout(name, reader, &layout);
     if (error)
         return error;
     cleanup(edit_release) struct edit edit = {.from = reader->close, .to = reader->close};
     buf_init(&edit.text, SIZE_MAX / 8);
-    if (layout.target.start && seconds != 0) {
+    if (layout.target.start && text.data) {
         edit.from = layout.target.value;
         edit.to = layout.target.end;
-        buf_addf(&edit.text, "%lld", (long long)seconds);
+        buf_add_span(&edit.text, text);
     } else if (layout.target.start) {
         plan_removal(reader, &layout, &edit);
-    } else if (seconds != 0) {
-        plan_addition(table, reader, &layout, seconds, &edit);
+    } else if (text.data) {
+        plan_addition(reader, &layout, name, text, &edit);
     }
     error = buf_result(&edit.text, reader->err);
     if (error)
@@ -251,11 +251,14 @@ int item_set_ttl(const struct table *table, struct span body, int64_t seconds, s
         return 0;
     if (body.len == 0)
         body = span_text("{}\n");
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)seconds);
     cleanup(body_close) struct body_reader reader;
     int error = body_open(&reader, body, err);
     if (error)
         return error;
     if (reader.kind == BODY_BARE)
         return err_set(err, EINVAL, "the body is no object: its time to live stands beside it");
-    return edit_object(table, &reader, seconds, out);
+    return body_set_member(&reader, span_text(table->ttl_attribute),
+                           seconds ? span_text(text) : span_of(NULL, 0), out);
 }

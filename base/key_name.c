@@ -45,22 +45,30 @@ static bool ends_in_mark(struct span text)
 
 /* A part's encoding as far as a name can hold it. */
 struct encoded {
-    char text[KEY_NAME_MAX + 8];
-    size_t len;  /* above the name's room when the encoding is longer than that */
-    size_t kept; /* the longest beginning that leaves room for a mark */
+    char text[KEY_TAGS_NAME_MAX + 8];
+    size_t room; /* for the encoding of a whole part */
+    size_t head; /* for what stands before a mark */
+    size_t len;  /* above the room when the encoding is longer than that */
+    size_t kept; /* the longest beginning that has room before a mark */
 };
 
+/* Bytes before the mark of a hashed name, at most. */
+static size_t head_room(const char *suffix)
+{
+    return KEY_NAME_MAX - strlen(suffix) - MARK_LEN;
+}
+
 /* Adds one character or escape; false when no more is needed. */
-static bool encoded_add(struct encoded *encoded, const char *unit, size_t len, size_t room)
+static bool encoded_add(struct encoded *encoded, const char *unit, size_t len)
 {
     memcpy(encoded->text + encoded->len, unit, len);
     encoded->len += len;
-    if (encoded->len + MARK_LEN <= room)
+    if (encoded->len <= encoded->head)
         encoded->kept = encoded->len;
-    return encoded->len <= room;
+    return encoded->len <= encoded->room;
 }
 
-static void encode_text(struct span part, size_t room, struct encoded *encoded)
+static void encode_text(struct span part, struct encoded *encoded)
 {
     static const char digits[] = "0123456789ABCDEF";
     bool more = true;
@@ -69,25 +77,25 @@ static void encode_text(struct span part, size_t room, struct encoded *encoded)
         size_t step = 1;
         if (must_escape(c, at == 0)) {
             char escape[3] = {'%', digits[c >> 4], digits[c & 15]};
-            more = encoded_add(encoded, escape, sizeof escape, room);
+            more = encoded_add(encoded, escape, sizeof escape);
         } else {
             step = text_utf8_step(span_of(part.data + at, part.len - at), true);
             step = step ? step : 1;
-            more = encoded_add(encoded, part.data + at, step, room);
+            more = encoded_add(encoded, part.data + at, step);
         }
         at += step;
     }
 }
 
 /* The encoding passes through OUT, which afterwards is as it was, or in error. */
-static void encode_binary(struct span part, size_t room, struct encoded *encoded, struct buf *out)
+static void encode_binary(struct span part, struct encoded *encoded, struct buf *out)
 {
     const size_t enough = (KEY_NAME_MAX / 4 + 1) * 3; /* bytes that fill more than a name */
     size_t before = out->len;
     base64_encode(span_of(part.data, part.len < enough ? part.len : enough), true, out);
     bool more = true;
     for (size_t at = before; at < out->len && more; at++)
-        more = encoded_add(encoded, out->data + at, 1, room);
+        more = encoded_add(encoded, out->data + at, 1);
     if (out->len > before)
         buf_resize(out, before);
 }
@@ -101,17 +109,18 @@ static void add_hashed(struct span part, const struct encoded *encoded, struct b
     buf_add(out, hex, MARK_LEN - 1);
 }
 
-void name_from_part(enum value_type type, struct span part, const char *suffix, struct buf *out)
+/* The name, hashed where it would be longer than MAX. */
+static void add_name(enum value_type type, size_t max, struct span part, const char *suffix,
+                     struct buf *out)
 {
-    size_t room = KEY_NAME_MAX - strlen(suffix);
-    struct encoded encoded = {.len = 0};
+    struct encoded encoded = {.room = max - strlen(suffix), .head = head_room(suffix)};
     if (type == VALUE_B)
-        encode_binary(part, room, &encoded, out);
+        encode_binary(part, &encoded, out);
     else
-        encode_text(part, room, &encoded);
+        encode_text(part, &encoded);
     struct span name = span_of(encoded.text, encoded.len);
     bool marked = ends_in_mark(name);
-    if (encoded.len + (marked ? 2 : 0) > room) {
+    if (encoded.len + (marked ? 2 : 0) > encoded.room) {
         add_hashed(part, &encoded, out);
     } else if (marked) {
         size_t head = encoded.len - MARK_LEN;
@@ -122,6 +131,44 @@ void name_from_part(enum value_type type, struct span part, const char *suffix, 
         buf_add_span(out, name);
     }
     buf_add_text(out, suffix);
+}
+
+/* How parts of TABLE's keys are named. */
+static enum value_type part_type(const struct table *table, bool sort_part)
+{
+    return sort_part ? table->sort.type : table->partition.type;
+}
+
+static size_t part_name_max(const struct table *table, bool sort_part)
+{
+    return table->keys == KEYS_TAGS && !sort_part ? KEY_TAGS_NAME_MAX : KEY_NAME_MAX;
+}
+
+static unsigned part_digits(const struct table *table, bool sort_part)
+{
+    return sort_part && table->sort.type == VALUE_N ? table->sort_digits : 0;
+}
+
+/* Appends the zeros that a name of NUMBER begins with, so that it has DIGITS digits. */
+static void add_zeros(struct span number, unsigned digits, struct buf *out)
+{
+    for (size_t i = 0; i < number.len; i++)
+        if (number.data[i] < '0' || number.data[i] > '9')
+            return;
+    for (size_t len = number.len; len < digits; len++)
+        buf_add_char(out, '0');
+}
+
+void name_from_part(enum value_type type, struct span part, const char *suffix, struct buf *out)
+{
+    add_name(type, KEY_NAME_MAX, part, suffix, out);
+}
+
+void key_part_to_name(const struct table *table, bool sort_part, struct span part,
+                      const char *suffix, struct buf *out)
+{
+    add_zeros(part, part_digits(table, sort_part), out);
+    add_name(part_type(table, sort_part), part_name_max(table, sort_part), part, suffix, out);
 }
 
 /* Drops what was appended behind BEFORE. */
@@ -169,7 +216,7 @@ static bool decode_text(struct span text, size_t tilde, struct buf *out)
 }
 
 /* Reads any escapes, and refuses with the name that the key behind TEXT has. */
-static int refuse_text(struct span text, const char *suffix, struct err *err)
+static int refuse_text(struct span text, size_t max, const char *suffix, struct err *err)
 {
     cleanup(buf_release) struct buf part;
     cleanup(buf_release) struct buf name;
@@ -185,7 +232,7 @@ static int refuse_text(struct span text, const char *suffix, struct err *err)
         buf_add_char(&part, byte < 0 ? text.data[at] : (char)byte);
         at += byte < 0 ? 0 : 2;
     }
-    name_from_part(VALUE_S, buf_span(&part), suffix, &name);
+    add_name(VALUE_S, max, buf_span(&part), suffix, &name);
     if (buf_error(&part) || buf_error(&name) || !text_is_utf8(buf_span(&part), true))
         return err_set(err, EINVAL, "\"%.*s%s\" is not UTF-8", (int)text.len, text.data, suffix);
     if (text.len + name.len > 400) /* both would not fit a message */
@@ -198,11 +245,12 @@ static int refuse_text(struct span text, const char *suffix, struct err *err)
  * one character of at most UNIT_MAX bytes that had no room. */
 static bool head_fits(struct span head, size_t unit_max, const char *suffix)
 {
-    size_t most = KEY_NAME_MAX - strlen(suffix) - MARK_LEN;
+    size_t most = head_room(suffix);
     return head.len <= most && head.len + unit_max > most;
 }
 
-static int text_from_name(struct span core, const char *suffix, struct buf *out, struct err *err)
+static int text_from_name(struct span core, size_t max, const char *suffix, struct buf *out,
+                          struct err *err)
 {
     bool hashed = ends_in_mark(core);
     struct span head = span_of(core.data, core.len - (hashed ? MARK_LEN : 0));
@@ -217,23 +265,30 @@ static int text_from_name(struct span core, const char *suffix, struct buf *out,
     if ((hashed && !head_fits(head, 4, suffix)) || !decode_text(head, tilde, out) ||
         (!buf_error(out) && !text_is_utf8(buf_from(out, before), true))) {
         cut_back(out, before);
-        return refuse_text(core, suffix, err);
+        return refuse_text(core, max, suffix, err);
     }
     return hashed ? 1 : 0;
 }
 
-static int number_from_name(struct span core, const char *suffix, struct buf *out, struct err *err)
+static int number_from_name(struct span core, unsigned digits, const char *suffix, struct buf *out,
+                            struct err *err)
 {
+    cleanup(buf_release) struct buf name;
     size_t before = out->len;
+    buf_init(&name, KEY_NAME_MAX);
     if (number_canonical(core, out, err) != 0)
         return -EINVAL;
     if (buf_error(out))
         return 0;
     struct span number = buf_from(out, before);
-    if (span_equal(number, core))
+    add_zeros(number, digits, &name);
+    buf_add_span(&name, number);
+    if (buf_error(&name))
+        return buf_error(&name);
+    if (span_equal(buf_span(&name), core))
         return 0;
     err_set(err, EINVAL, "\"%.*s%s\" is not how this key is spelled: use \"%s%s\"", (int)core.len,
-            core.data, suffix, number.data, suffix);
+            core.data, suffix, name.data, suffix);
     cut_back(out, before);
     return -EINVAL;
 }
@@ -265,8 +320,8 @@ static int binary_from_name(struct span core, const char *suffix, struct buf *ou
                    core.data);
 }
 
-int name_to_part(enum value_type type, struct span name, const char *suffix, struct buf *out,
-                 struct err *err)
+static int read_name(enum value_type type, size_t max, unsigned digits, struct span name,
+                     const char *suffix, struct buf *out, struct err *err)
 {
     size_t suffix_len = strlen(suffix);
     if (name.len < suffix_len || memcmp(name.data + name.len - suffix_len, suffix, suffix_len) != 0)
@@ -274,13 +329,26 @@ int name_to_part(enum value_type type, struct span name, const char *suffix, str
     struct span core = span_of(name.data, name.len - suffix_len);
     if (core.len == 0)
         return err_set(err, EINVAL, "a name cannot be empty");
-    if (name.len > KEY_NAME_MAX && type == VALUE_S)
-        return refuse_text(core, suffix, err);
-    if (name.len > KEY_NAME_MAX)
-        return err_set(err, EINVAL, "a name has at most %d bytes", KEY_NAME_MAX);
+    if (name.len > max && type == VALUE_S)
+        return refuse_text(core, max, suffix, err);
+    if (name.len > max)
+        return err_set(err, EINVAL, "a name has at most %zu bytes", max);
     switch (type) {
-    case VALUE_N: return number_from_name(core, suffix, out, err);
+    case VALUE_N: return number_from_name(core, digits, suffix, out, err);
     case VALUE_B: return binary_from_name(core, suffix, out, err);
-    default: return text_from_name(core, suffix, out, err);
+    default: return text_from_name(core, max, suffix, out, err);
     }
+}
+
+int name_to_part(enum value_type type, struct span name, const char *suffix, struct buf *out,
+                 struct err *err)
+{
+    return read_name(type, KEY_NAME_MAX, 0, name, suffix, out, err);
+}
+
+int key_part_from_name(const struct table *table, bool sort_part, struct span name,
+                       const char *suffix, struct buf *out, struct err *err)
+{
+    return read_name(part_type(table, sort_part), part_name_max(table, sort_part),
+                     part_digits(table, sort_part), name, suffix, out, err);
 }

@@ -155,19 +155,43 @@ static int check_strict(struct span text, struct err *err)
                    (int)(text.len < 256 ? text.len : 256), text.len ? text.data : "");
 }
 
+int key_check_tag(struct span tag, bool strict, struct err *err)
+{
+    if (tag.len && memchr(tag.data, '_', tag.len))
+        return err_set(err, EINVAL, "\"%.*s\" is no tag: \"_\" joins tags",
+                       (int)(tag.len < 256 ? tag.len : 256), tag.data);
+    return strict ? check_strict(tag, err) : 0;
+}
+
+struct span key_next_tag(struct span *rest)
+{
+    struct span text = *rest;
+    const char *stop = text.len ? memchr(text.data, '_', text.len) : NULL;
+    size_t len = stop ? (size_t)(stop - text.data) : text.len;
+    *rest = stop ? span_of(stop + 1, text.len - len - 1) : span_of(NULL, 0);
+    return span_of(text.data, len);
+}
+
+bool key_has_tag(struct span text, struct span tag)
+{
+    struct span rest = text;
+    do {
+        if (span_equal(key_next_tag(&rest), tag))
+            return true;
+    } while (rest.data);
+    return false;
+}
+
 /* Fills TAGS with the pieces of TEXT between "_". */
 static int split_tags(struct span text, bool strict, struct tag *tags, size_t count,
                       struct err *err)
 {
     for (size_t i = 0; i < count; i++) {
-        const char *stop = text.len ? memchr(text.data, '_', text.len) : NULL;
-        size_t len = stop ? (size_t)(stop - text.data) : text.len;
-        tags[i] = (struct tag){.text = span_of(text.data, len)};
+        tags[i] = (struct tag){.text = key_next_tag(&text)};
         if (strict && check_strict(tags[i].text, err) != 0)
             return -EINVAL;
         if (tag_classify(&tags[i]) != 0)
             return err_set(err, ENOMEM, "out of memory for tags");
-        text = stop ? span_of(stop + 1, text.len - len - 1) : text;
     }
     return 0;
 }

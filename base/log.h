@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log of a program: standard error, or syslog once it runs in the background. Only fs/ and
- * tools/ speak through it. Lines of one SITE (usually a literal such as "save") above
- * LOG_BURST in LOG_WINDOW_S seconds are counted instead of written, and the count follows.
+ * The log of a program: standard error, or syslog once it runs in the background. Only fs/,
+ * deliver/, upkeep/ and tools/ speak through it. Lines of one SITE (usually a literal such as
+ * "save") above LOG_BURST in LOG_WINDOW_S seconds are counted instead of written, and the count
+ * follows.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/cleanup.h"
+
 #define DIGITS_MAX 38
 #define EXPONENT_LEAST (-130) /* of the first digit, as in 1e-130 */
 #define EXPONENT_MOST 125
@@ -168,9 +170,20 @@ static void decimal_write(const struct decimal *decimal, int64_t point, struct b
     add_repeated(out, '0', point - (int64_t)decimal->count);
 }
 
+/* Bytes of a number that a message shows. */
+static int shown_len(struct span text)
+{
+    return (int)(text.len < 60 ? text.len : 60);
+}
+
+static bool in_range(const struct decimal *decimal, int64_t point)
+{
+    return decimal->count == 0 || (point > EXPONENT_LEAST && point - 1 <= EXPONENT_MOST);
+}
+
 int number_canonical(struct span text, struct buf *out, struct err *err)
 {
-    int shown = (int)(text.len < 60 ? text.len : 60);
+    int shown = shown_len(text);
     struct decimal decimal;
     if (!decimal_parse(text, &decimal))
         return err_set(err, EINVAL, "\"%.*s\" is not a number", shown, text.data ? text.data : "");
@@ -178,7 +191,7 @@ int number_canonical(struct span text, struct buf *out, struct err *err)
         return err_set(err, ERANGE, "number %.*s has more than %d significant digits", shown,
                        text.data, DIGITS_MAX);
     int64_t point = decimal_point(&decimal);
-    if (decimal.count > 0 && (point - 1 < EXPONENT_LEAST || point - 1 > EXPONENT_MOST))
+    if (!in_range(&decimal, point))
         return err_set(err, ERANGE, "number %.*s is outside of 1e-130 .. 9.99e125", shown,
                        text.data);
     decimal_write(&decimal, point, out);
@@ -295,4 +308,99 @@ int number_compare(struct span a, struct span b)
     if (left_sign != right_sign || left_sign == 0)
         return left_sign - right_sign;
     return left_sign * compare_magnitude(&left, &right);
+}
+
+/*
+ * The digits of a sum, each at its power of ten, with room for one more before the largest number
+ * and for 38 behind the first digit of the smallest. While numbers are being summed up a place may
+ * be negative, or above 9.
+ */
+#define COLUMN_FIRST (EXPONENT_MOST + 1) /* power of ten of the first place */
+#define COLUMN_PLACES (COLUMN_FIRST - EXPONENT_LEAST + DIGITS_MAX)
+struct column {
+    signed char places[COLUMN_PLACES];
+};
+
+static void column_add(struct column *column, const struct decimal *decimal)
+{
+    struct span digits = decimal->digits;
+    signed char *at = &column->places[COLUMN_FIRST - (decimal_point(decimal) - 1)];
+    while (digits.len > 0) {
+        signed char digit = (signed char)(next_digit(&digits) - '0');
+        *at = (signed char)(decimal->negative ? *at - digit : *at + digit);
+        at++;
+    }
+}
+
+/* Makes each place a digit, 0 to 9. False where that cannot be: the sum is below zero. */
+static bool column_carry(struct column *column)
+{
+    int carry = 0;
+    for (size_t i = COLUMN_PLACES; i-- > 0;) {
+        int place = column->places[i] + carry;
+        carry = place < 0 ? -((9 - place) / 10) : place / 10;
+        column->places[i] = (signed char)(place - 10 * carry);
+    }
+    return carry == 0;
+}
+
+/* Turns a sum that column_carry found below zero round: its places then are those of the sum plus a
+ * power of ten, so that each is taken from 9, and 1 is added. */
+static void column_negate(struct column *column)
+{
+    for (size_t i = 0; i < COLUMN_PLACES; i++)
+        column->places[i] = (signed char)(9 - column->places[i]);
+    column->places[COLUMN_PLACES - 1]++;
+    column_carry(column);
+}
+
+static int column_write(const struct column *column, bool negative, struct buf *out)
+{
+    char digits[COLUMN_PLACES];
+    size_t first = 0, last = COLUMN_PLACES;
+    while (first < last && column->places[first] == 0)
+        first++;
+    while (last > first && column->places[last - 1] == 0)
+        last--;
+    for (size_t i = first; i < last; i++)
+        digits[i] = (char)('0' + column->places[i]);
+    struct decimal sum = {.negative = negative,
+                          .digits = span_of(digits + first, last - first),
+                          .count = last - first};
+    int64_t point = COLUMN_FIRST + 1 - (int64_t)first;
+    if (sum.count > DIGITS_MAX || !in_range(&sum, point))
+        return -ERANGE;
+    decimal_write(&sum, point, out);
+    return 0;
+}
+
+static int column_add_text(struct column *column, struct span text, struct err *err)
+{
+    cleanup(buf_release) struct buf canonical;
+    struct decimal decimal;
+    buf_init(&canonical, 512);
+    int error = number_canonical(text, &canonical, err);
+    error = error ? error : buf_error(&canonical);
+    if (error == 0 && decimal_parse(buf_span(&canonical), &decimal))
+        column_add(column, &decimal);
+    return error;
+}
+
+int number_add(struct span a, struct span b, struct buf *out, struct err *err)
+{
+    struct column column = {{0}};
+    int error = column_add_text(&column, a, err);
+    error = error ? error : column_add_text(&column, b, err);
+    if (error)
+        return error;
+    bool negative = !column_carry(&column);
+    if (negative)
+        column_negate(&column);
+    error = column_write(&column, negative, out);
+    if (error)
+        return err_set(err, ERANGE,
+                       "the sum of %.*s and %.*s has more than %d significant digits, or is "
+                       "outside of 1e-130 .. 9.99e125",
+                       shown_len(a), a.data, shown_len(b), b.data, DIGITS_MAX);
+    return buf_error(out);
 }

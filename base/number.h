@@ -34,6 +34,13 @@ int number_from_order(struct span order, struct buf *out);
 /* The value as an integer where TEXT (JSON grammar) is one that fits, also "5.0" and "1e3". */
 bool number_to_int64(struct span text, int64_t *ret_value);
 
+/*
+ * Appends the exact sum of two numbers, which number_canonical must accept, as canonical plain
+ * decimal. Errors as there; -ERANGE also where the sum has more than 38 significant digits or is
+ * out of range: it is never rounded.
+ */
+int number_add(struct span a, struct span b, struct buf *out, struct err *err);
+
 /* Order of two JSON numbers of any length, by value: <0, 0, >0. */
 int number_compare(struct span a, struct span b);
 

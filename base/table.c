@@ -54,6 +54,7 @@ static bool copy_attribute(const struct key_attribute *from, struct key_attribut
 
 static bool copy_index(const struct index *from, struct index *to)
 {
+    to->partial = from->partial;
     return copy_text(from->name, &to->name) && copy_attribute(&from->partition, &to->partition) &&
            copy_attribute(&from->sort, &to->sort);
 }
@@ -71,6 +72,23 @@ static bool copy_indexes(const struct table *from, struct table *to)
             return false;
     }
     return true;
+}
+
+int table_add_index(struct table *table, const struct index *index)
+{
+    struct index *indexes =
+        reallocarray(table->indexes, table->index_count + 1, sizeof *table->indexes);
+    struct index copy = {0};
+
+    if (!indexes)
+        return -ENOMEM;
+    table->indexes = indexes;
+    if (!copy_index(index, &copy)) {
+        index_release(&copy);
+        return -ENOMEM;
+    }
+    table->indexes[table->index_count++] = copy;
+    return 0;
 }
 
 struct table *table_copy(const struct table *table)
@@ -97,23 +115,56 @@ bool key_attribute_equal(const struct key_attribute *a, const struct key_attribu
     return text_equal(a->name, b->name) && a->type == b->type;
 }
 
-static bool index_equal(const struct index *a, const struct index *b)
+bool index_equal(const struct index *a, const struct index *b)
 {
-    return text_equal(a->name, b->name) && key_attribute_equal(&a->partition, &b->partition) &&
+    return text_equal(a->name, b->name) && a->partial == b->partial &&
+           key_attribute_equal(&a->partition, &b->partition) &&
            key_attribute_equal(&a->sort, &b->sort);
 }
 
 bool table_equal(const struct table *a, const struct table *b)
 {
-    bool equal =
-        a->id == b->id && text_equal(a->name, b->name) &&
-        key_attribute_equal(&a->partition, &b->partition) &&
-        key_attribute_equal(&a->sort, &b->sort) && text_equal(a->ttl_attribute, b->ttl_attribute) &&
-        a->keys == b->keys && a->stream == b->stream && a->strict_tags == b->strict_tags &&
-        a->show_keys == b->show_keys && a->format == b->format && a->index_count == b->index_count;
+    bool equal = a->id == b->id && text_equal(a->name, b->name) &&
+                 key_attribute_equal(&a->partition, &b->partition) &&
+                 key_attribute_equal(&a->sort, &b->sort) &&
+                 text_equal(a->ttl_attribute, b->ttl_attribute) && a->keys == b->keys &&
+                 a->stream == b->stream && a->strict_tags == b->strict_tags &&
+                 a->show_keys == b->show_keys && a->format == b->format && a->types == b->types &&
+                 a->profile == b->profile && a->index_count == b->index_count;
     for (size_t i = 0; equal && i < a->index_count; i++)
         equal = index_equal(&a->indexes[i], &b->indexes[i]);
     return equal;
+}
+
+bool table_shape_equal(const struct table *a, const struct table *b)
+{
+    bool equal = key_attribute_equal(&a->partition, &b->partition) &&
+                 key_attribute_equal(&a->sort, &b->sort) && a->index_count == b->index_count;
+
+    for (size_t i = 0; equal && i < a->index_count; i++) {
+        const struct index *other = table_index(b, span_text(a->indexes[i].name));
+        equal = other && index_equal(&a->indexes[i], other);
+    }
+    return equal;
+}
+
+int table_take_shape(struct table *table, const struct table *from)
+{
+    struct table *copy = table_copy(from);
+
+    if (!copy)
+        return -ENOMEM;
+    struct table old = *table;
+    table->partition = copy->partition;
+    table->sort = copy->sort;
+    table->indexes = copy->indexes;
+    table->index_count = copy->index_count;
+    copy->partition = old.partition;
+    copy->sort = old.sort;
+    copy->indexes = old.indexes;
+    copy->index_count = old.index_count;
+    table_free(copy);
+    return 0;
 }
 
 void key_attribute_release(struct key_attribute *attribute)

@@ -311,3 +311,13 @@ bool value_equal(const struct value *a, const struct value *b)
     default: return sets_equal(a, b);
     }
 }
+
+bool value_is_json(const struct value *value)
+{
+    bool json = value->type != VALUE_B && !value_is_set(value->type);
+    for (size_t i = 0; json && value->type == VALUE_L && i < value->list.count; i++)
+        json = value_is_json(&value->list.items[i]);
+    for (size_t i = 0; json && value->type == VALUE_M && i < value->map.count; i++)
+        json = value_is_json(&value->map.members[i].value);
+    return json;
+}

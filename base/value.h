@@ -76,8 +76,13 @@ bool value_type_from_name(struct span name, enum value_type *ret_type);
 /* Reads one document in plain form. -EINVAL with line and column; bad "$" forms are EINVAL too
  * ({"$B": 5}, sets with wrong elements, empty sets, duplicate set elements: numbers by value). */
 int value_from_plain(struct span text, struct value *ret_value, struct err *err);
+/* The same of JSON alone: every object is a map, whatever its members are called. */
+int value_from_json(struct span text, struct value *ret_value, struct err *err);
+/* Whether JSON can tell VALUE: there is no binary and no set in it. */
+bool value_is_json(const struct value *value);
 /* Reads one document in typed form: a single attribute value, {"S": ".."}. Numbers in DynamoDB's
- * looser forms are turned into JSON grammar, else kept as written. "BIN" is taken as "B". */
+ * looser forms are turned into JSON grammar, else kept as written. "BIN" is taken as "B", and "B"
+ * with true or false as "BOOL": Kernstack's names. */
 int value_from_typed(struct span text, struct value *ret_value, struct err *err);
 /* Reads a typed item, {"name": {"S": ".."}, ..}, into an M. */
 int value_map_from_typed(struct span text, struct value *ret_map, struct err *err);
@@ -85,9 +90,12 @@ int value_map_from_typed(struct span text, struct value *ret_map, struct err *er
 /* Appends the plain form. INDENT 0: one line without spaces; else that many spaces a level.
  * Members of maps are sorted by name bytes when SORT; FIRST (may be NULL) lists COUNT names of the
  * outermost map that stand before the rest. No final newline. */
+/* `json`: objects as they stand, without "$M", for values with no binary and no sets
+ * (value_is_json). */
 struct value_style {
     int indent;
     bool sort;
+    bool json;
     const struct span *first;
     size_t first_count;
 };
@@ -95,6 +103,11 @@ void value_to_plain(const struct value *value, struct value_style style, struct 
 /* Appends the typed form on one line, members sorted; of an M as an item: the bare map. */
 void value_to_typed(const struct value *value, struct buf *out);
 void value_map_to_typed(const struct value *map, struct buf *out);
+
+/* Kernstack calls two types otherwise: BOOL is B there, and B is BIN. */
+enum type_names { NAMES_DYNAMODB, NAMES_KERNSTACK };
+/* Appends the item TYPED, which is in DynamoDB's form, with the types called by NAMES. */
+int value_map_rename(struct span typed, enum type_names names, struct buf *out, struct err *err);
 
 /* The member NAME of an M, or NULL. */
 struct value *value_member(const struct value *map, struct span name);

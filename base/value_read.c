@@ -14,6 +14,7 @@
 
 struct builder {
     struct json_reader *reader;
+    bool json; /* there are no forms */
     struct buf scratch;
     struct err *err;
 };
@@ -124,7 +125,7 @@ static int build_next(struct builder *builder, const struct json_token *first, b
 {
     struct value value = {0};
     int error = build(builder, first, &value);
-    if (!error && !literal)
+    if (!error && !literal && !builder->json)
         error = finish(&value);
     if (error)
         value_release(&value);
@@ -174,7 +175,7 @@ static int build_object(struct builder *builder, struct value *map)
         if (error || token.kind == JSON_OBJECT_END)
             return error;
         enum form form = FORM_NONE;
-        if (map->map.count == 0)
+        if (map->map.count == 0 && !builder->json)
             error = form_of_token(&token, &form);
         else if (pending)
             error = finish(&map->map.members[0].value);
@@ -225,9 +226,9 @@ static int explain(struct span text, int error, struct err *err)
                    error == -ENOMEM ? "out of memory for a value" : "no value in plain form");
 }
 
-int value_from_plain(struct span text, struct value *ret_value, struct err *err)
+static int read_document(struct span text, bool json, struct value *ret_value, struct err *err)
 {
-    cleanup(builder_release) struct builder builder = {.err = err};
+    cleanup(builder_release) struct builder builder = {.json = json, .err = err};
     buf_init(&builder.scratch, SIZE_MAX / 8);
     builder.reader = json_reader_new(text);
     struct json_token token;
@@ -235,10 +236,21 @@ int value_from_plain(struct span text, struct value *ret_value, struct err *err)
     int error = builder.reader ? json_next(builder.reader, &token, err) : -ENOMEM;
     error = error ? error : build_next(&builder, &token, false, &value);
     error = error ? error : json_next(builder.reader, &token, err);
-    if (error) {
+    if (error)
         value_release(&value);
-        return explain(text, error, err);
-    }
-    *ret_value = value;
-    return 0;
+    else
+        *ret_value = value;
+    return error;
+}
+
+int value_from_plain(struct span text, struct value *ret_value, struct err *err)
+{
+    int error = read_document(text, false, ret_value, err);
+    return error ? explain(text, error, err) : 0;
+}
+
+int value_from_json(struct span text, struct value *ret_value, struct err *err)
+{
+    int error = read_document(text, true, ret_value, err);
+    return error ? err_set(err, -error, "%s", error == -ENOMEM ? "out of memory" : "no JSON") : 0;
 }

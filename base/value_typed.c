@@ -117,6 +117,17 @@ static int read_text(struct typed *typed, enum value_type type, struct value *re
     return error ? error : make_text(typed, &token, type, ret_value);
 }
 
+/* B is binary, as DynamoDB has it; but Kernstack's B, beside BIN, holds a boolean. */
+static int read_binary(struct typed *typed, bool certain, struct value *ret_value)
+{
+    struct json_token token;
+    int error = next(typed, &token);
+    if (error || certain || (token.kind != JSON_TRUE && token.kind != JSON_FALSE))
+        return error ? error : make_text(typed, &token, VALUE_B, ret_value);
+    *ret_value = (struct value){.type = VALUE_BOOL, .boolean = token.kind == JSON_TRUE};
+    return 0;
+}
+
 static int read_constant(struct typed *typed, enum value_type type, struct value *ret_value)
 {
     struct json_token token;
@@ -224,8 +235,7 @@ static int read_content(struct typed *typed, enum value_type type, struct value 
 {
     switch (type) {
     case VALUE_S:
-    case VALUE_N:
-    case VALUE_B: return read_text(typed, type, ret_value);
+    case VALUE_N: return read_text(typed, type, ret_value);
     case VALUE_BOOL:
     case VALUE_NULL: return read_constant(typed, type, ret_value);
     case VALUE_L: return read_list(typed, ret_value);
@@ -244,11 +254,13 @@ static int read_value(struct typed *typed, struct value *ret_value)
         return error;
     if (token.kind == JSON_OBJECT_END)
         return refuse(typed, &token, "a typed value names its type, as in {\"S\": \"text\"}");
-    if (span_equal(token.raw, span_text("BIN")))
+    bool binary = span_equal(token.raw, span_text("BIN"));
+    if (binary)
         type = VALUE_B;
     else if (!value_type_from_name(token.raw, &type))
         return refuse(typed, &token, "a type is one of S, N, B, BOOL, NULL, L, M, SS, NS, BS");
-    error = read_content(typed, type, ret_value);
+    error = type == VALUE_B ? read_binary(typed, binary, ret_value)
+                            : read_content(typed, type, ret_value);
     error = error ? error : next(typed, &token);
     if (!error && token.kind != JSON_OBJECT_END)
         error = refuse(typed, &token, "a typed value has one type");

@@ -122,7 +122,7 @@ static void write_members(struct writer *writer, const struct value *map)
 
 static void write_map(struct writer *writer, const struct value *map)
 {
-    bool wrap = value_needs_wrap(map);
+    bool wrap = !writer->style.json && value_needs_wrap(map);
     if (wrap)
         write_form(writer, "$M");
     if (map->map.count == 0)
@@ -162,7 +162,9 @@ void value_to_plain(const struct value *value, struct value_style style, struct 
     write_plain(&writer, value);
 }
 
-static void add_typed_list(const struct value *list, struct buf *out)
+static void add_typed(const struct value *value, enum type_names names, struct buf *out);
+
+static void add_typed_list(const struct value *list, enum type_names names, struct buf *out)
 {
     buf_add_char(out, '[');
     for (size_t i = 0; i < list->list.count; i++) {
@@ -170,7 +172,7 @@ static void add_typed_list(const struct value *list, struct buf *out)
         if (i > 0)
             buf_add_char(out, ',');
         if (list->type == VALUE_L)
-            value_to_typed(element, out);
+            add_typed(element, names, out);
         else if (list->type == VALUE_BS)
             add_base64(out, value_text(element));
         else
@@ -179,7 +181,7 @@ static void add_typed_list(const struct value *list, struct buf *out)
     buf_add_char(out, ']');
 }
 
-void value_map_to_typed(const struct value *map, struct buf *out)
+static void add_typed_map(const struct value *map, enum type_names names, struct buf *out)
 {
     cleanup_free const struct member **order = value_members_sorted(map);
     if (!order) {
@@ -192,22 +194,56 @@ void value_map_to_typed(const struct value *map, struct buf *out)
             buf_add_char(out, ',');
         json_add_string(out, span_of(order[i]->name, order[i]->name_len));
         buf_add_char(out, ':');
-        value_to_typed(&order[i]->value, out);
+        add_typed(&order[i]->value, names, out);
     }
     buf_add_char(out, '}');
 }
 
-void value_to_typed(const struct value *value, struct buf *out)
+static const char *shown_type(enum value_type type, enum type_names names)
 {
-    buf_addf(out, "{\"%s\":", value_type_name(value->type));
+    if (names == NAMES_KERNSTACK && type == VALUE_BOOL)
+        return "B";
+    if (names == NAMES_KERNSTACK && type == VALUE_B)
+        return "BIN";
+    return value_type_name(type);
+}
+
+static void add_typed(const struct value *value, enum type_names names, struct buf *out)
+{
+    buf_addf(out, "{\"%s\":", shown_type(value->type, names));
     switch (value->type) {
     case VALUE_S:
     case VALUE_N: json_add_string(out, value_text(value)); break;
     case VALUE_B: add_base64(out, value_text(value)); break;
     case VALUE_BOOL: buf_add_text(out, value->boolean ? "true" : "false"); break;
     case VALUE_NULL: buf_add_text(out, "true"); break;
-    case VALUE_M: value_map_to_typed(value, out); break;
-    default: add_typed_list(value, out); break;
+    case VALUE_M: add_typed_map(value, names, out); break;
+    default: add_typed_list(value, names, out); break;
     }
     buf_add_char(out, '}');
+}
+
+void value_to_typed(const struct value *value, struct buf *out)
+{
+    add_typed(value, NAMES_DYNAMODB, out);
+}
+
+void value_map_to_typed(const struct value *map, struct buf *out)
+{
+    add_typed_map(map, NAMES_DYNAMODB, out);
+}
+
+int value_map_rename(struct span typed, enum type_names names, struct buf *out, struct err *err)
+{
+    cleanup(value_release) struct value map = {0};
+    int r = 0;
+
+    if (names == NAMES_DYNAMODB) {
+        buf_add_span(out, typed);
+        return 0;
+    }
+    r = value_map_from_typed(typed, &map, err);
+    if (r == 0)
+        add_typed_map(&map, names, out);
+    return r;
 }

@@ -215,7 +215,7 @@ struct inode *inode_new(struct cache *cache, struct inode *parent, enum inode_ki
     inode->volume = volume;
     if (parent) {
         inode->parent = inode_ref(parent);
-        inode->number = key_inode_number(parent->number * 8 + inode_class(kind), name);
+        inode->number = inode_number(parent, kind, name);
         link_name(cache, inode);
     }
     link_node(cache, inode);
@@ -321,7 +321,7 @@ int inode_move(struct cache *cache, struct inode *inode, struct inode *parent, e
     inode->kind = kind;
     inode->volume = volume;
     inode->parent = inode_ref(parent);
-    inode->number = key_inode_number(parent->number * 8 + inode_class(kind), name);
+    inode->number = inode_number(parent, kind, name);
     inode->state = INODE_ATTACHED;
     link_name(cache, inode);
     cache_moved(cache, parent, name);
@@ -339,6 +339,7 @@ struct edit *inode_edit(struct inode *inode, size_t max)
         if (inode->edit) {
             buf_init(&inode->edit->bytes, max);
             inode->edit->base = inode->meta.version;
+            inode->edit->round = 1;
         }
     }
     return inode->edit;

@@ -32,6 +32,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/key.h"
 #include "base/span.h"
 #include "cache/body.h"
 
@@ -60,7 +61,8 @@ struct inode_meta {
     int64_t mtime_ns, ctime_ns;
     int64_t ttl; /* epoch seconds, 0: never; of a directory: the earliest in it */
     int64_t change_ns;
-    uint8_t change; /* enum change_type */
+    uint8_t change;  /* enum change_type */
+    bool unreadable; /* what is stored cannot be shown: asking again tells why */
 };
 
 /* Content that is being written. Made by the first opener for writing. */
@@ -78,7 +80,8 @@ struct edit {
     bool paged;   /* pages were written back: nobody knows by whose handle */
     int code;     /* what a write beyond the limit left: -EFBIG, else 0 */
     unsigned writers;
-    uint64_t base; /* version that the next commit replaces; 0: none */
+    unsigned round; /* from 1: one more with each commit and each refusal */
+    uint64_t base;  /* version that the next commit replaces; 0: none */
     int64_t mtime_ns;
     int refused;  /* errno of the last refusal, until something else is written */
     pid_t author; /* process that opened it for writing last */
@@ -110,6 +113,7 @@ struct inode {
     bool replaced : 1; /* REMOVED by a rename over it: who comes too late still gets its content */
     bool linger : 1;   /* a partition that stays without items: made here, or emptied here */
     bool there : 1;    /* a partition: it held something when the backend last told of it */
+    bool relist : 1;   /* a directory: something came or went that the kernel may not know yet */
     bool doubted : 1;  /* what the backend last told of it counts no more */
     uint64_t lookups;
     uint32_t refs;
@@ -186,6 +190,12 @@ uint32_t inode_told_ago(const struct inode *inode);
 int inode_move(struct cache *, struct inode *inode, struct inode *parent, enum inode_kind,
                struct span name, struct volume *);
 enum inode_class inode_class(enum inode_kind kind);
+/* The number that an inode of that kind and name in PARENT has. */
+static inline uint64_t inode_number(const struct inode *parent, enum inode_kind kind,
+                                    struct span name)
+{
+    return key_inode_number(parent->number * 8 + inode_class(kind), name);
+}
 static inline enum inode_kind inode_kind(const struct inode *inode)
 {
     return atomic_load_explicit(&inode->kind, memory_order_relaxed);

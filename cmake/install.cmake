@@ -21,4 +21,7 @@ if(TARGET itemfs)
 endif()
 
 install(FILES man/mount.conf.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
-install(FILES mount.conf.example DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# What the man pages call docs/NAME.md.
+file(GLOB DOCUMENTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md)
+install(FILES README.md CHANGELOG.md mount.conf.example DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${DOCUMENTS} DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)

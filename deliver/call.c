@@ -101,6 +101,12 @@ int caller_check(const struct caller *caller, struct err *err)
     return 0;
 }
 
+/* Of a call that came to no answer. */
+static enum verdict verdict_of(int code)
+{
+    return code == -EINTR ? VERDICT_BROKEN_OFF : VERDICT_FAILED;
+}
+
 /* ---- a URL ---- */
 
 static int make_signature(const struct caller *caller, struct span body, struct buf *header,
@@ -111,8 +117,8 @@ static int make_signature(const struct caller *caller, struct span body, struct 
     return secret_file ? signature_header(secret_file, clock_now_s(), body, header, err) : 0;
 }
 
-static int post(struct caller *caller, struct span body, const atomic_bool *called_off,
-                struct http_response *response, struct err *err)
+static int post(struct caller *caller, struct span body, cancelled_fn cancelled,
+                const void *context, struct http_response *response, struct err *err)
 {
     cleanup(buf_release) struct buf signature;
     int timeout_ms = (int)(caller->config->function_timeout * MS_PER_S) + 1;
@@ -129,19 +135,21 @@ static int post(struct caller *caller, struct span body, const atomic_bool *call
                                    .connect_ms = CONNECT_MS,
                                    .timeout_ms = timeout_ms,
                                    .keep = REPLY_BYTES_MAX,
-                                   .cancelled = called_off};
+                                   .cancelled = cancelled,
+                                   .cancelled_context = context};
     return http_perform(caller->http, &request, response, NULL, err);
 }
 
-static void call_url(struct caller *caller, struct span body, const atomic_bool *called_off,
-                     struct outcome *outcome)
+static void call_url(struct caller *caller, struct span body, cancelled_fn cancelled,
+                     const void *context, struct outcome *outcome)
 {
     cleanup(http_response_release) struct http_response response;
     struct err why = {""};
 
     http_response_init(&response);
-    if (post(caller, body, called_off, &response, &why) < 0)
-        *outcome = (struct outcome){.verdict = VERDICT_FAILED, .why = why};
+    int code = post(caller, body, cancelled, context, &response, &why);
+    if (code < 0)
+        *outcome = (struct outcome){.verdict = verdict_of(code), .why = why};
     else
         reply_judge(response.status, response.retry_after_s, buf_span(&response.body), outcome);
 }
@@ -156,8 +164,8 @@ static void log_complaint(void *context, const char *line)
                caller->config->function.shown, line);
 }
 
-static void call_program(struct caller *caller, struct span body, const atomic_bool *called_off,
-                         struct outcome *outcome)
+static void call_program(struct caller *caller, struct span body, cancelled_fn cancelled,
+                         const void *context, struct outcome *outcome)
 {
     const struct table_config *config = caller->config;
     struct program program = {
@@ -165,21 +173,23 @@ static void call_program(struct caller *caller, struct span body, const atomic_b
         .environment = caller->environment,
         .input = body,
         .timeout_ns = (int64_t)(config->function_timeout * (double)NS_PER_S),
-        .called_off = called_off,
+        .cancelled = cancelled,
+        .cancelled_context = context,
         .line = log_complaint,
         .context = caller,
     };
 
     *outcome = (struct outcome){.verdict = VERDICT_TAKEN};
-    if (program_run(&program, &outcome->why) < 0)
-        outcome->verdict = VERDICT_FAILED;
+    int code = program_run(&program, &outcome->why);
+    if (code < 0)
+        outcome->verdict = verdict_of(code);
 }
 
-void caller_call(struct caller *caller, struct span body, const atomic_bool *called_off,
-                 struct outcome *ret_outcome)
+void caller_call(struct caller *caller, struct span body, cancelled_fn cancelled,
+                 const void *context, struct outcome *ret_outcome)
 {
     if (caller->http)
-        call_url(caller, body, called_off, ret_outcome);
+        call_url(caller, body, cancelled, context, ret_outcome);
     else
-        call_program(caller, body, called_off, ret_outcome);
+        call_program(caller, body, cancelled, context, ret_outcome);
 }

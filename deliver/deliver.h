@@ -16,6 +16,7 @@
 #ifndef DELIVER_DELIVER_H
 #define DELIVER_DELIVER_H
 
+#include "backend/mark.h"
 #include "backend/source.h"
 
 struct deliver;
@@ -48,17 +49,16 @@ struct delivery {
     char reason[ERR_TEXT_MAX]; /* of OFF, STANDBY and WAITING */
     bool has_position;
     struct buf position;
+    bool has_done;   /* something was done with: */
+    int64_t done_ns; /* when the last of it was changed */
     bool has_behind; /* it is known how many records are to be delivered */
     uint64_t behind;
     bool has_lag; /* it is known how old the oldest of them is */
     int64_t lag_ns;
-    uint64_t records, batches; /* delivered */
-    uint64_t retries;          /* calls made again */
-    uint64_t dropped;          /* records that the function refused */
-    uint64_t skipped;          /* records that became too old */
-    uint64_t lost;             /* times that records, nobody knows how many, were gone before */
-    char error[ERR_TEXT_MAX];  /* the last one */
-    int64_t error_ns;          /* epoch; 0: there was none */
+    struct tally tally;
+    uint64_t batches;         /* delivered */
+    char error[ERR_TEXT_MAX]; /* the last one */
+    int64_t error_ns;         /* epoch; 0: there was none */
 };
 typedef int (*delivery_fn)(void *context, const struct delivery *delivery);
 /* In the configuration's order; DELIVER NULL: none. */

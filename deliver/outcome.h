@@ -12,6 +12,7 @@ enum verdict {
     VERDICT_TAKEN,
     VERDICT_FAILED,  /* the same batch again, later */
     VERDICT_REFUSED, /* never again */
+    VERDICT_BROKEN_OFF,
 };
 
 struct outcome {

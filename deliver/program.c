@@ -182,9 +182,9 @@ static bool look(struct run *run, int64_t until_ns)
 
 /* ---- ending ---- */
 
-static bool is_called_off(const struct run *run)
+static bool run_is_cancelled(const struct run *run)
 {
-    return run->program->called_off && atomic_load(run->program->called_off);
+    return run->program->cancelled && run->program->cancelled(run->program->cancelled_context);
 }
 
 /* Until it has ended: 0; else -ETIMEDOUT, or -EINTR. */
@@ -192,7 +192,7 @@ static int wait_for_end(struct run *run, int64_t time_ns, bool heeds_call)
 {
     int64_t until_ns = clock_steady_ns() + time_ns;
     while (!look(run, until_ns)) {
-        if (heeds_call && is_called_off(run))
+        if (heeds_call && run_is_cancelled(run))
             return -EINTR;
         if (clock_steady_ns() >= until_ns)
             return -ETIMEDOUT;
@@ -244,7 +244,7 @@ static int run_to_end(struct run *run, struct err *err)
         err_set(err, ETIMEDOUT, "the program did not end within %.15g s",
                 (double)run->program->timeout_ns / (double)NS_PER_S);
     if (code == -EINTR)
-        err_set(err, EINTR, "the program was called off");
+        err_set(err, EINTR, "the program was broken off");
     if (code < 0 && !force(run))
         return code;
     return finish(run, code, err);

@@ -3,10 +3,9 @@
 #ifndef DELIVER_PROGRAM_H
 #define DELIVER_PROGRAM_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cancel.h"
 #include "base/err.h"
 #include "base/span.h"
 
@@ -22,14 +21,15 @@ struct program {
     char *const *environment; /* all of it */
     struct span input;        /* on its standard input */
     int64_t timeout_ns;
-    const atomic_bool *called_off; /* looked at at least every 200 ms */
+    cancelled_fn cancelled; /* may be NULL; asked at least every 200 ms */
+    const void *cancelled_context;
     line_fn line; /* of its standard error, as it comes; may hold any bytes but NUL */
     void *context;
 };
 
 /*
  * Runs it to its end: 0 when it ended with status 0, whether it has read its input or not. -ECHILD:
- * it ended otherwise; -ETIMEDOUT, -EINTR (called off); others where it could not be started.
+ * it ended otherwise; -ETIMEDOUT, -EINTR (cancelled); others where it could not be started.
  *
  * It is the leader of a session of its own, in /, with signals as they are by default, and has no
  * descriptors but its standard ones; standard output leads nowhere. Whatever is left of its process

@@ -64,6 +64,12 @@ static void set_text_locked(struct buf *buf, struct span text)
     buf_add_span(buf, text);
 }
 
+static void note_renewed_locked(struct tenure *tenure, int64_t began_ns)
+{
+    tenure->changed_ns = began_ns;
+    atomic_store(&tenure->certain_until_ns, began_ns + tenure->times.fresh_ns);
+}
+
 static void lost_locked(struct tenure *tenure)
 {
     tenure->held = false;
@@ -97,7 +103,7 @@ static void renewed(struct tenure *tenure, int code, uint64_t asked, int64_t beg
     if (code)
         return;
     tenure->count++;
-    tenure->changed_ns = began_ns;
+    note_renewed_locked(tenure, began_ns);
     tenure->kept = asked;
     tenure->wanted = false;
     pthread_cond_broadcast(&tenure->change);
@@ -106,20 +112,19 @@ static void renewed(struct tenure *tenure, int code, uint64_t asked, int64_t beg
 /* Writes the lease as it is wanted: renewed, or given back when LAST. */
 static int renew(struct tenure *tenure, bool last)
 {
-    cleanup(buf_release) struct buf position;
+    cleanup(buf_release) struct buf mark;
     struct err err = {""};
     int64_t began_ns = clock_steady_ns();
 
-    buf_init(&position, LEASE_TEXT_MAX);
+    buf_init(&mark, LEASE_TEXT_MAX);
     pthread_mutex_lock(&tenure->lock);
     uint64_t count = tenure->count, asked = tenure->asked;
-    buf_add_span(&position, buf_span(&tenure->position));
-    int code = buf_error(&tenure->position) ? buf_error(&tenure->position) : buf_error(&position);
+    mark_add(buf_span(&tenure->position), &tenure->tally, &mark);
+    int code = buf_error(&tenure->position) ? buf_error(&tenure->position) : buf_error(&mark);
     pthread_mutex_unlock(&tenure->lock);
     if (code == 0)
-        code =
-            backend_lease_write(tenure->backend, span_text(tenure->name), count,
-                                span_text(last ? "" : tenure->holder), buf_span(&position), &err);
+        code = backend_lease_write(tenure->backend, span_text(tenure->name), count,
+                                   span_text(last ? "" : tenure->holder), buf_span(&mark), &err);
     renewed(tenure, code, asked, began_ns);
     if (code == -ESTALE)
         log_warning("deliver", "table %s: the lease is lost: another delivers", tenure->name);
@@ -155,12 +160,15 @@ static bool look(struct tenure *tenure, const struct lease *lease)
     return is_free;
 }
 
-static void begin_locked(struct tenure *tenure, struct span position, int64_t began_ns)
+static void begin_locked(struct tenure *tenure, struct span mark, int64_t began_ns)
 {
+    struct span position;
+
+    mark_read(mark, &position, &tenure->tally);
     tenure->held = true;
     tenure->number++;
     tenure->count++;
-    tenure->changed_ns = began_ns;
+    note_renewed_locked(tenure, began_ns);
     tenure->kept = tenure->asked;
     set_text_locked(&tenure->position, position);
     buf_clear(&tenure->other);
@@ -172,14 +180,14 @@ static int take(struct tenure *tenure, const struct lease *lease, struct err *er
 {
     int64_t began_ns = clock_steady_ns();
     bool first = lease->position.len == 0;
-    struct span position = first ? span_text(STREAM_OLDEST) : buf_span(&lease->position);
+    struct span mark = first ? span_text(STREAM_OLDEST) : buf_span(&lease->position);
     int code = backend_lease_write(tenure->backend, span_text(tenure->name), lease->count,
-                                   span_text(tenure->holder), position, err);
+                                   span_text(tenure->holder), mark, err);
 
     if (code)
         return code;
     scoped_lock(&tenure->lock);
-    begin_locked(tenure, position, began_ns);
+    begin_locked(tenure, mark, began_ns);
     return 0;
 }
 
@@ -309,12 +317,20 @@ int tenure_confirm(struct tenure *tenure, uint64_t number)
     scoped_lock(&tenure->lock);
     int code;
     while ((code = going_on_locked(tenure, number)) == 0 &&
-           clock_steady_ns() - tenure->changed_ns >= tenure->times.fresh_ns) {
+           clock_steady_ns() >= atomic_load(&tenure->certain_until_ns)) {
         tenure->wanted = true;
         pthread_cond_broadcast(&tenure->change);
         pthread_cond_wait(&tenure->change, &tenure->lock);
     }
     return code;
+}
+
+bool tenure_is_uncertain(const void *context)
+{
+    const struct tenure *tenure = context;
+
+    return atomic_load(&tenure->over) ||
+           clock_steady_ns() >= atomic_load(&tenure->certain_until_ns);
 }
 
 int tenure_keep(struct tenure *tenure, uint64_t number, struct span position)
@@ -339,6 +355,12 @@ int tenure_note(struct tenure *tenure, uint64_t number, struct span position)
         return -ESTALE;
     set_text_locked(&tenure->position, position);
     return going_on_locked(tenure, number);
+}
+
+void tenure_count(struct tenure *tenure, enum tally_kind kind, uint64_t more)
+{
+    scoped_lock(&tenure->lock);
+    tenure->tally.of[kind] += more;
 }
 
 int tenure_pause(struct tenure *tenure, uint64_t number, int64_t time_ns)

@@ -8,7 +8,9 @@
  *
  * Another thread, the user, delivers. It waits here for everything: for a tenure to begin, for its
  * position to be written, for time to pass. Before each call it makes sure that the tenure is
- * certain (tenure_confirm): a daemon that was stopped for longer than others wait is not.
+ * certain (tenure_confirm): a daemon that was stopped for longer than others wait is not. A call
+ * goes on while it is (tenure_is_uncertain), so it has come to its end before another daemon makes
+ * the same one, though what was sent may be under way for longer.
  *
  * Times are those of this machine's steady clock. No clock of another machine counts.
  */
@@ -18,12 +20,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "backend/mark.h"
 #include "backend/stream.h"
 
 struct tenure_times {
     int64_t renew_ns; /* between two renewals */
     int64_t fresh_ns; /* for so long after a renewal the tenure is certain */
-    int64_t lapse_ns; /* a lease that stands still for so long is free: longer than fresh_ns */
+    int64_t lapse_ns; /* a lease that stands still for so long is free: longer than fresh_ns, by
+                         what a call takes to be broken off */
     int64_t look_ns;  /* between two looks at a lease that somebody else has */
 };
 extern const struct tenure_times tenure_times; /* the usual ones */
@@ -35,9 +39,10 @@ struct tenure {
     const char *holder; /* this daemon, unlike all others */
     pthread_t keeper;
     bool started;
-    atomic_bool over;       /* what goes on under the tenure is to be called off */
-    atomic_bool called_off; /* the user is to come to an end at once; set under `lock` */
-    atomic_bool hopeless;   /* the keeper is to give up what it waits for */
+    atomic_bool over;                 /* what goes on under the tenure is to be called off */
+    _Atomic int64_t certain_until_ns; /* while it is not */
+    atomic_bool called_off;           /* the user is to come to an end at once; set under `lock` */
+    atomic_bool hopeless;             /* the keeper is to give up what it waits for */
 
     pthread_mutex_t lock;
     pthread_cond_t change; /* of anything below */
@@ -50,6 +55,7 @@ struct tenure {
     int64_t changed_ns;   /* held: when it was last renewed, at the latest; else: since when it is
                              known to stand at `count` */
     struct buf position;  /* to be written with it */
+    struct tally tally;   /* the same */
     uint64_t asked, kept; /* positions that are to be written, and those that are */
     struct buf other;     /* who has it, where we have not */
     struct err trouble;   /* why the lease could not be read or written; "" when it could */
@@ -70,10 +76,15 @@ void tenure_stop(struct tenure *tenure);
 int tenure_begin(struct tenure *tenure, uint64_t *ret_number, struct buf *ret_position);
 /* Waits until it is certain that no other daemon has the lease, which then holds for a while. */
 int tenure_confirm(struct tenure *tenure, uint64_t number);
+/* A cancelled_fn (base/cancel.h), of a struct tenure: that is not certain any more, or the tenure
+ * is over. It may become certain again. */
+bool tenure_is_uncertain(const void *tenure);
 /* Waits until POSITION is written; does not heed tenure_leave. */
 int tenure_keep(struct tenure *tenure, uint64_t number, struct span position);
 /* The same without waiting: it is written with the next renewal. */
 int tenure_note(struct tenure *tenure, uint64_t number, struct span position);
+/* Counts what came of the delivery; it is written with the next renewal. */
+void tenure_count(struct tenure *tenure, enum tally_kind kind, uint64_t more);
 /* Sleeps. NUMBER 0: of no tenure. */
 int tenure_pause(struct tenure *tenure, uint64_t number, int64_t time_ns);
 

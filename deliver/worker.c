@@ -58,10 +58,18 @@ void worker_note_oldest(struct worker *worker, int64_t oldest_ns)
     worker->oldest_ns = oldest_ns;
 }
 
-void worker_count(struct worker *worker, uint64_t *counter, uint64_t more)
+void worker_count(struct worker *worker, enum tally_kind kind, uint64_t more)
+{
+    tenure_count(&worker->tenure, kind, more);
+    scoped_lock(&worker->lock);
+    worker->now.tally.of[kind] += more;
+}
+
+static void note_done(struct worker *worker, int64_t last_ns)
 {
     scoped_lock(&worker->lock);
-    *counter += more;
+    worker->now.has_done = true;
+    worker->now.done_ns = last_ns;
 }
 
 double worker_chance(void)
@@ -78,7 +86,7 @@ static void say_lost(struct worker *worker, const char *why)
     log_error("deliver", "table %s, %s: %s: changes may have been missed, nobody knows how many",
               table_name(worker), function_name(worker), why);
     worker_note_error(worker, why);
-    worker_count(worker, &worker->now.lost, 1);
+    worker_count(worker, TALLY_LOST, 1);
 }
 
 /* ---- the stream ---- */
@@ -160,10 +168,14 @@ static int step(struct worker *worker, uint64_t number, struct err *err)
         return code;
     if (worker->batch.count == 0)
         return 1;
+    int64_t last_ns = worker->batch.records[worker->batch.count - 1].time_ns;
     code = worker_deliver(worker, number);
     if (code == 0)
         code = tenure_keep(&worker->tenure, number, buf_span(&worker->behind));
-    return code ? code : move_on(worker);
+    if (code)
+        return code;
+    note_done(worker, last_ns);
+    return move_on(worker);
 }
 
 static int idle(struct worker *worker, uint64_t number)

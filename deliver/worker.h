@@ -52,8 +52,7 @@ bool worker_set_state(struct worker *worker, enum delivery_state state, const ch
 void worker_note_error(struct worker *worker, const char *text);
 /* OLDEST_NS: when what is being delivered was changed; 0: there is nothing. */
 void worker_note_oldest(struct worker *worker, int64_t oldest_ns);
-/* COUNTER is one of `now`. */
-void worker_count(struct worker *worker, uint64_t *counter, uint64_t more);
+void worker_count(struct worker *worker, enum tally_kind kind, uint64_t more);
 /* From 0 to 1. */
 double worker_chance(void);
 

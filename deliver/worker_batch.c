@@ -64,13 +64,15 @@ static void skip_old(struct worker *worker)
     log_error("deliver", "table %s, %s: %s", worker->config->name, worker->config->function.shown,
               why.text);
     worker_note_error(worker, why.text);
-    worker_count(worker, &worker->now.skipped, skipped);
+    worker_count(worker, TALLY_SKIPPED, skipped);
 }
 
 static void note_taken(struct worker *worker, unsigned failures)
 {
-    worker_count(worker, &worker->now.records, worker->batch.count);
-    worker_count(worker, &worker->now.batches, 1);
+    worker_count(worker, TALLY_DELIVERED, worker->batch.count);
+    pthread_mutex_lock(&worker->lock);
+    worker->now.batches++;
+    pthread_mutex_unlock(&worker->lock);
     if (failures)
         log_info("deliver", "table %s, %s: taken at last, after %u failure%s", worker->config->name,
                  worker->config->function.shown, failures, plural(failures));
@@ -80,7 +82,7 @@ static void note_refused(struct worker *worker, const struct outcome *outcome)
 {
     say_given_up(worker, "dropped", outcome->why.text);
     worker_note_error(worker, outcome->why.text);
-    worker_count(worker, &worker->now.dropped, worker->batch.count);
+    worker_count(worker, TALLY_DROPPED, worker->batch.count);
 }
 
 /* Waits for the next try. -EINTR, -ESTALE. */
@@ -98,40 +100,64 @@ static int after_failure(struct worker *worker, uint64_t number, struct backoff 
     return tenure_pause(&worker->tenure, number, wait_ns);
 }
 
+/* The lease could not be renewed in time. -EINTR, -ESTALE: or it is lost, or all comes to an end.
+ */
+static int after_breaking_off(struct worker *worker, uint64_t number)
+{
+    static const char why[] = "the call was broken off, since the lease could not be renewed";
+    int code = tenure_pause(&worker->tenure, number, 0);
+
+    if (code)
+        return code;
+    log_warning("deliver", "table %s, %s: %s", worker->config->name, worker->config->function.shown,
+                why);
+    worker_note_error(worker, why);
+    worker_set_state(worker, DELIVERY_WAITING, why);
+    return 0;
+}
+
+/* The calls of one batch. */
+struct attempts {
+    unsigned calls, failures;
+    struct backoff backoff;
+};
+
 /* One call, and what comes of it: 0 when the batch is done with, 1 when it is to be tried again. */
-static int call_once(struct worker *worker, uint64_t number, struct backoff *backoff,
-                     unsigned failures)
+static int call_once(struct worker *worker, uint64_t number, struct attempts *attempts)
 {
     struct outcome outcome;
+    int code = 0;
 
     worker_set_state(worker, DELIVERY_CALLING, "");
-    worker_count(worker, &worker->now.retries, failures > 0);
-    caller_call(worker->caller, buf_span(&worker->batch.body), &worker->tenure.over, &outcome);
-    if (outcome.verdict == VERDICT_TAKEN)
-        note_taken(worker, failures);
-    else if (outcome.verdict == VERDICT_REFUSED)
-        note_refused(worker, &outcome);
-    else {
-        int code = after_failure(worker, number, backoff, &outcome);
-        return code ? code : 1;
+    worker_count(worker, TALLY_RETRIED, attempts->calls++ > 0);
+    caller_call(worker->caller, buf_span(&worker->batch.body), tenure_is_uncertain, &worker->tenure,
+                &outcome);
+    switch (outcome.verdict) {
+    case VERDICT_TAKEN: note_taken(worker, attempts->failures); return 0;
+    case VERDICT_REFUSED: note_refused(worker, &outcome); return 0;
+    case VERDICT_BROKEN_OFF: code = after_breaking_off(worker, number); break;
+    case VERDICT_FAILED:
+        attempts->failures++;
+        code = after_failure(worker, number, &attempts->backoff, &outcome);
+        break;
     }
-    return 0;
+    return code ? code : 1;
 }
 
 int worker_deliver(struct worker *worker, uint64_t number)
 {
-    struct backoff backoff = {.first_ns =
-                                  (int64_t)(worker->config->function_retry * (double)NS_PER_S)};
+    struct attempts attempts = {.backoff.first_ns =
+                                    (int64_t)(worker->config->function_retry * (double)NS_PER_S)};
     int code = 1;
 
-    for (unsigned failures = 0; code > 0; failures++) {
+    while (code > 0) {
         skip_old(worker);
         if (worker->batch.count == 0)
             return 0;
         worker_note_oldest(worker, worker->batch.records[0].time_ns);
         code = tenure_confirm(&worker->tenure, number);
         if (code == 0)
-            code = call_once(worker, number, &backoff, failures);
+            code = call_once(worker, number, &attempts);
     }
     return code;
 }

@@ -16,11 +16,6 @@ static struct timespec time_of(int64_t ns)
     return time;
 }
 
-static int64_t ns_of(struct timespec time)
-{
-    return (int64_t)time.tv_sec * NS_PER_S + time.tv_nsec;
-}
-
 static mode_t mode_of(const struct mount *mount, const struct inode *inode)
 {
     mode_t mask = (mode_t)mount->config->umask;
@@ -30,13 +25,23 @@ static mode_t mode_of(const struct mount *mount, const struct inode *inode)
     case INODE_DIRECTORY: return S_IFDIR | inode->scratch->mode;
     case INODE_ITEM: return S_IFREG | (0666 & ~mask);
     case INODE_CONTROL:
-        return inode->meta.change ? S_IFDIR | (0755 & ~mask) : S_IFREG | (0444 & ~mask);
+        if (inode->meta.change == CONTROL_LINK)
+            return S_IFLNK | 0777;
+        return inode->meta.change == CONTROL_DIRECTORY ? S_IFDIR | (0755 & ~mask)
+                                                       : S_IFREG | (0444 & ~mask);
     default: return S_IFDIR | (0777 & ~mask);
     }
 }
 
 /* The kernel counts timeouts in ticks and rounds them up: it is told this much less, in seconds. */
 #define CLOCK_TICKS_S 0.02
+
+/* Of what a backend without a log told, in seconds. */
+static double service_timeout_of(const struct mount *mount, const struct inode *inode)
+{
+    double left = (double)told_by_stream_ns(inode) / (double)NS_PER_S - CLOCK_TICKS_S;
+    return left > mount->config->cache_ttl ? left : mount->config->cache_ttl;
+}
 
 /* Kernel copies never outlive an item's expiry, nor show what is still being written. */
 static double timeout_of(const struct mount *mount, const struct inode *inode)
@@ -48,14 +53,14 @@ static double timeout_of(const struct mount *mount, const struct inode *inode)
     bool tells = !inode->volume || backend_can(inode->volume->backend, BACKEND_LOG);
     if (inode->kind == INODE_ITEM && inode->doubted)
         return 0;
-    if (inode->kind == INODE_ITEM && told_by_stream(inode))
-        tells = true;
-    double forever = tells ? CACHE_FOREVER : mount->config->cache_ttl;
+    double most = tells ? CACHE_FOREVER : mount->config->cache_ttl;
+    if (!tells && inode->kind == INODE_ITEM)
+        most = service_timeout_of(mount, inode);
     if (inode->kind != INODE_ITEM || inode->meta.ttl <= 0)
-        return forever;
-    double left =
-        (double)inode->meta.ttl - (double)clock_now_ns() / (double)NS_PER_S - CLOCK_TICKS_S;
-    return left < 0 ? 0 : left < forever ? left : forever;
+        return most;
+    int64_t end_s = inode->meta.ttl + (volume_table(inode->volume)->ttl_whole ? 1 : 0);
+    double left = (double)end_s - (double)clock_now_ns() / (double)NS_PER_S - CLOCK_TICKS_S;
+    return left < 0 ? 0 : left < most ? left : most;
 }
 
 void attr_fill_locked(struct mount *mount, struct inode *inode, struct stat *stat,
@@ -91,7 +96,7 @@ static double name_timeout_of(const struct mount *mount, const struct inode *ino
         return CACHE_FOREVER;
     if (inode->doubted)
         return 0;
-    return told_by_stream(inode) ? CACHE_FOREVER : mount->config->cache_ttl;
+    return service_timeout_of(mount, inode);
 }
 
 void entry_fill_locked(struct mount *mount, struct inode *inode, bool alias,
@@ -112,15 +117,16 @@ static int refresh_control(struct mount *mount, struct inode *inode, struct err 
     buf_init(&content, SIZE_MAX / 2);
     if (changes_refresh(mount, inode))
         return 0;
-    bool directory;
-    int code = control_stat(mount, inode_name(inode), &directory, err);
-    if (code == 0 && !directory)
+    enum control_kind kind;
+    int code = control_stat(mount, inode_name(inode), &kind, err);
+    if (code == 0 && kind != CONTROL_DIRECTORY)
         code = control_read(mount, inode_name(inode), &content, err);
     if (code < 0)
         return code;
     scoped_lock(&mount->cache->lock);
     inode->meta.size = content.len;
-    inode->meta.mtime_ns = inode->meta.ctime_ns = directory ? mount->mounted_ns : clock_now_ns();
+    inode->meta.mtime_ns = inode->meta.ctime_ns =
+        kind == CONTROL_FILE ? clock_now_ns() : mount->mounted_ns;
     return 0;
 }
 
@@ -294,7 +300,7 @@ static int touch_item(struct mount *mount, struct inode *inode, int64_t mtime_ns
 static int set_mtime(struct mount *mount, struct inode *inode, const struct stat *attr, int which,
                      struct err *err)
 {
-    int64_t mtime_ns = which & FUSE_SET_ATTR_MTIME_NOW ? clock_now_ns() : ns_of(attr->st_mtim);
+    int64_t mtime_ns = which & FUSE_SET_ATTR_MTIME_NOW ? clock_now_ns() : time_ns_of(attr->st_mtim);
     if (mtime_ns == 0) /* 0 means "now" to a backend */
         mtime_ns = 1;
     bool pending = false;

@@ -201,7 +201,7 @@ static int list_waiter(struct waiter *waiter, struct volume *volume, struct err 
     struct feed *feed = edition->feed;
     edition->readers++;
     waiter->handle->reader->edition = edition;
-    waiter->round = feed->rounds + 1;
+    waiter->after_ns = clock_steady_ns() + feed_delay_locked(feed);
     waiter->listed = true;
     waiter->next = feed->waiters;
     feed->waiters = waiter;

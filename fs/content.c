@@ -22,13 +22,12 @@ int content_show(const struct table *table, struct key key, struct item_meta *me
     return code;
 }
 
-int content_stored(struct action *action, const struct backend *backend, struct buf *out,
-                   struct err *err)
+int content_stored(struct action *action, struct backend *backend, struct buf *out, struct err *err)
 {
-    if (backend_can(backend, BACKEND_KEEPS_BYTES))
+    if (backend_can(backend, BACKEND_KEEPS_BYTES) && !action->table->profile)
         return 0;
     buf_clear(out);
-    int code = item_render(action->table, action->key, action->body, action->ttl, out, err);
+    int code = backend_body(backend, action, out, err);
     if (code == 0)
         action->body = buf_span(out);
     return code;
@@ -78,7 +77,7 @@ int content_store(const struct table *table, struct key key, struct span file, i
     }
     bool kept = rule == TTL_KEPT && facts.is_object && !facts.has_ttl && old_ttl > 0;
     bool set = rule == TTL_SET && (facts.is_object || (facts.is_empty && old_ttl > 0));
-    if (code == 0 && (kept || set)) {
+    if (code == 0 && (kept || set) && !table->ttl_beside) {
         buf_clear(&next);
         code = item_set_ttl(table, body, old_ttl, &next, err);
         if (code == 0)

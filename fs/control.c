@@ -3,11 +3,14 @@
  * The control directory: never listed, reachable by name. What it holds is made when it is read.
  *
  *   status.json  metrics  tables/NAME.json  drafts/TABLE/PATH  changes/NAME.jsonl (changes.c)
+ *   tags/TABLE/TAG/NAME  index/TABLE/INDEX/VALUE/NAME (view.c)
  */
 #include "fs/changes.h"
 
 #include <errno.h>
 #include <stdio.h>
+
+#include "fs/view.h"
 
 #define TABLES "tables"
 #define DRAFTS "drafts"
@@ -125,7 +128,8 @@ static int list_draft(struct draft_walk *walk, const struct draft *draft, struct
     buf_add_char(&listing->seen, '\0');
     if (buf_error(&listing->seen))
         return -ENOMEM;
-    return listing->each(listing->context, listing->seen.data + at, rest.len > 0);
+    return listing->each(listing->context, listing->seen.data + at,
+                         rest.len > 0 ? CONTROL_DIRECTORY : CONTROL_FILE);
 }
 
 static int list_drafts(struct mount *mount, struct span path, control_fn each, void *context,
@@ -140,10 +144,10 @@ static int list_drafts(struct mount *mount, struct span path, control_fn each, v
     return code;
 }
 
-static int count_entry(void *context, const char *name, bool directory)
+static int count_entry(void *context, const char *name, enum control_kind kind)
 {
     (void)name;
-    (void)directory;
+    (void)kind;
     ++*(size_t *)context;
     return 1;
 }
@@ -151,23 +155,27 @@ static int count_entry(void *context, const char *name, bool directory)
 /* --- The tree --- */
 
 /* A kernel that does not ask when a file is opened does not tell either when it is closed. */
-static int stat_changes(struct mount *mount, struct span name, bool *ret_directory, struct err *err)
+static int stat_changes(struct mount *mount, struct span name, enum control_kind *ret_kind,
+                        struct err *err)
 {
     if (mount->config->read_only)
         return err_set(err, EOPNOTSUPP,
                        "a read-only mount has no files of changes (itemctl changes --follow "
                        "shows them)");
-    *ret_directory = name.len == 0;
+    *ret_kind = name.len ? CONTROL_FILE : CONTROL_DIRECTORY;
     return name.len ? changes_find(mount, name, err) : 0;
 }
 
-int control_stat(struct mount *mount, struct span path, bool *ret_directory, struct err *err)
+int control_stat(struct mount *mount, struct span path, enum control_kind *ret_kind,
+                 struct err *err)
 {
     struct span rest, top = first_part(path, &rest);
-    *ret_directory = rest.len == 0;
+    if (view_is(path))
+        return view_stat(mount, path, ret_kind, NULL, err);
+    *ret_kind = CONTROL_DIRECTORY;
     if (path.len == 0 || span_equal(path, span_text(TABLES)) || span_equal(path, span_text(DRAFTS)))
         return 0;
-    *ret_directory = false;
+    *ret_kind = CONTROL_FILE;
     if (span_equal(path, span_text("status.json")) || span_equal(path, span_text("metrics")))
         return 0;
     if (span_equal(top, span_text(TABLES))) {
@@ -175,7 +183,7 @@ int control_stat(struct mount *mount, struct span path, bool *ret_directory, str
         return table_file_locked(mount, rest) ? 0 : -ENOENT;
     }
     if (span_equal(top, span_text(CHANGES_NAME)))
-        return stat_changes(mount, rest, ret_directory, err);
+        return stat_changes(mount, rest, ret_kind, err);
     if (!span_equal(top, span_text(DRAFTS)))
         return -ENOENT;
     struct draft_walk walk = {0};
@@ -185,7 +193,7 @@ int control_stat(struct mount *mount, struct span path, bool *ret_directory, str
         return code;
     size_t entries = 0;
     code = list_drafts(mount, rest, count_entry, &entries, err);
-    *ret_directory = true;
+    *ret_kind = CONTROL_DIRECTORY;
     return code < 0 ? code : entries ? 0 : -ENOENT;
 }
 
@@ -219,6 +227,9 @@ int control_read(struct mount *mount, struct span path, struct buf *out, struct 
         table_to_json(volume_table(volume), out);
     } else if (span_equal(top, span_text(DRAFTS))) {
         code = read_draft(mount, rest, out, err);
+    } else if (view_is(path)) {
+        enum control_kind kind;
+        code = view_stat(mount, path, &kind, out, err);
     } else if (changes_is_file(path)) {
         return 0; /* nobody has it open: there is nothing in it */
     } else {
@@ -236,7 +247,7 @@ static int list_tables(struct mount *mount, const char *suffix, control_fn each,
             continue;
         char name[TABLE_NAME_MAX + sizeof CHANGES_SUFFIX];
         snprintf(name, sizeof name, "%s%s", volume_table(volume)->name, suffix);
-        code = each(context, name, false);
+        code = each(context, name, CONTROL_FILE);
     }
     return code;
 }
@@ -246,20 +257,21 @@ int control_list(struct mount *mount, struct span path, control_fn each, void *c
 {
     static const struct {
         const char *name;
-        bool directory;
-    } top[] = {{CHANGES_NAME, true},
-               {DRAFTS, true},
-               {"metrics", false},
-               {"status.json", false},
-               {TABLES, true}};
+        enum control_kind kind;
+    } top[] = {{CHANGES_NAME, CONTROL_DIRECTORY}, {DRAFTS, CONTROL_DIRECTORY},
+               {VIEW_INDEX, CONTROL_DIRECTORY},   {"metrics", CONTROL_FILE},
+               {"status.json", CONTROL_FILE},     {TABLES, CONTROL_DIRECTORY},
+               {VIEW_TAGS, CONTROL_DIRECTORY}};
     struct span rest;
     int code = 0;
     if (path.len == 0) {
         for (size_t i = mount->config->read_only ? 1 : 0;
              i < sizeof top / sizeof top[0] && code == 0; i++)
-            code = each(context, top[i].name, top[i].directory);
+            code = each(context, top[i].name, top[i].kind);
         return code;
     }
+    if (view_is(path))
+        return view_list(mount, path, each, context, err);
     if (span_equal(path, span_text(TABLES)))
         return list_tables(mount, KEY_ITEM_SUFFIX, each, context);
     if (span_equal(path, span_text(CHANGES_NAME)))

@@ -34,6 +34,11 @@ static void add_place(struct buf *out, const struct delivery *delivery)
         buf_add_text(out, ", \"position\": ");
         json_add_string(out, buf_span(&delivery->position));
     }
+    if (delivery->has_done) {
+        buf_add_text(out, ", \"position_time\": \"");
+        text_time_ns(delivery->done_ns, out);
+        buf_add_char(out, '"');
+    }
     if (delivery->has_behind)
         buf_addf(out, ", \"behind\": %" PRIu64, delivery->behind);
     if (delivery->has_lag)
@@ -54,6 +59,7 @@ static int add_delivery(void *context, const struct delivery *delivery)
 {
     struct delivery_list *list = context;
     struct buf *out = list->out;
+    const uint64_t *count = delivery->tally.of;
 
     buf_add_text(out,
                  list->count++ ? ",\n    {\"table\": " : ",\n  \"delivery\": [\n    {\"table\": ");
@@ -65,8 +71,8 @@ static int add_delivery(void *context, const struct delivery *delivery)
     buf_addf(out,
              ", \"records\": %" PRIu64 ", \"batches\": %" PRIu64 ", \"retries\": %" PRIu64
              ", \"dropped\": %" PRIu64 ", \"skipped\": %" PRIu64 ", \"lost\": %" PRIu64,
-             delivery->records, delivery->batches, delivery->retries, delivery->dropped,
-             delivery->skipped, delivery->lost);
+             count[TALLY_DELIVERED], delivery->batches, count[TALLY_RETRIED], count[TALLY_DROPPED],
+             count[TALLY_SKIPPED], count[TALLY_LOST]);
     add_last_error(out, delivery);
     buf_add_char(out, '}');
     return 0;
@@ -95,6 +101,11 @@ static void add_lag(const struct delivery *delivery, struct buf *out)
     buf_addf(out, "%.3f", seconds(delivery->lag_ns));
 }
 
+static void add_done(const struct delivery *delivery, struct buf *out)
+{
+    buf_addf(out, "%.3f", seconds(delivery->done_ns));
+}
+
 /* Whether it is this daemon that delivers. */
 static void add_active(const struct delivery *delivery, struct buf *out)
 {
@@ -107,15 +118,18 @@ static void add_failing(const struct delivery *delivery, struct buf *out)
 }
 
 #define COUNTER(member) .type = "counter", .value = offsetof(struct delivery, member)
+#define COUNTED(kind) COUNTER(tally.of[kind])
 #define KNOWN(member) .known = offsetof(struct delivery, member)
 
 static const struct family families[] = {
-    {"records_total", COUNTER(records), .help = "Change records delivered."},
+    {"records_total", COUNTED(TALLY_DELIVERED), .help = "Change records delivered."},
     {"batches_total", COUNTER(batches), .help = "Batches delivered."},
-    {"retries_total", COUNTER(retries), .help = "Calls made again."},
-    {"dropped_records_total", COUNTER(dropped), .help = "Records that the function refused."},
-    {"skipped_records_total", COUNTER(skipped), .help = "Records not delivered in 24 hours."},
-    {"lost_total", COUNTER(lost), .help = "Times that records were gone, an unknown number."},
+    {"retries_total", COUNTED(TALLY_RETRIED), .help = "Calls made again."},
+    {"dropped_records_total", COUNTED(TALLY_DROPPED), .help = "Records that the function refused."},
+    {"skipped_records_total", COUNTED(TALLY_SKIPPED), .help = "Records not delivered in 24 hours."},
+    {"lost_total", COUNTED(TALLY_LOST), .help = "Times that records were gone, an unknown number."},
+    {"position_timestamp_seconds", .type = "gauge", .add = add_done, KNOWN(has_done),
+     .help = "When the last record was made that was done with."},
     {"behind_records", .type = "gauge", .help = "Records to be delivered.",
      .value = offsetof(struct delivery, behind), KNOWN(has_behind)},
     {"lag_seconds", .type = "gauge", .help = "Age of the oldest record to be delivered.",

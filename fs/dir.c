@@ -72,7 +72,8 @@ void listing_leave(struct listing *listing)
 /* Whether items can be walked through a second time for next to nothing. */
 static bool walks_again(const struct listing *listing)
 {
-    return backend_can(listing->dir->volume->backend, BACKEND_ORDERED);
+    return backend_can(listing->dir->volume->backend, BACKEND_ORDERED) &&
+           !volume_table(listing->dir->volume)->unordered;
 }
 
 /* The kernel knows what was listed so far: its pages may be filled. */
@@ -151,9 +152,11 @@ bool listing_keep(struct mount *mount, struct inode *dir)
         return false;
     bool told = dir->volume ? backend_can(dir->volume->backend, BACKEND_LOG) : all_tell(mount);
     scoped_lock(&mount->cache->lock);
-    if (!told && !was_listed_locked(mount, dir))
+    bool relist = dir->relist;
+    dir->relist = false;
+    if (relist || (!told && !was_listed_locked(mount, dir)))
         return false;
-    if (!item_expired(dir->meta.ttl, clock_now_s()))
+    if (!dir->volume || !item_gone(volume_table(dir->volume), dir->meta.ttl, clock_now_s()))
         return true;
     dir->meta.ttl = 0; /* the listing that follows sets it anew */
     return false;
@@ -168,7 +171,7 @@ static struct inode *adopt_detail_locked(struct listing *listing, const struct d
     switch (detail->kind) {
     case DETAIL_ITEM: {
         struct span body = span_of(listing->page.data + detail->body_at, detail->body_len);
-        if (item_expired(detail->meta.ttl, clock_now_s()))
+        if (item_gone(volume_table(listing->dir->volume), detail->meta.ttl, clock_now_s()))
             return NULL;
         return adopt_item_locked(mount, listing->dir, part, &detail->meta, body, detail->mark);
     }
@@ -279,6 +282,22 @@ static bool emit_once_locked(struct listing *listing, fuse_req_t req, size_t ind
     return fits;
 }
 
+/* An entry of a view: no inode is made before somebody looks at it. */
+static bool emit_view_locked(struct listing *listing, fuse_req_t req, size_t index, size_t size,
+                             bool plus, struct buf *out)
+{
+    const struct inode *root = listing->mount->cache->root;
+    cleanup(buf_release) struct buf path;
+    buf_init(&path, 1 << 20);
+    buf_add_span(&path, inode_name(listing->dir));
+    buf_add_char(&path, '/');
+    buf_add_span(&path, entry_name(listing, index));
+    const struct fuse_entry_param entry = {.attr.st_ino =
+                                               inode_number(root, INODE_CONTROL, buf_span(&path)),
+                                           .attr.st_mode = listing->view_mode};
+    return put_entry(listing, req, index, &entry, size, plus, out);
+}
+
 /*
  * Entries of the page from *INDEX on, under one lock, RUN_ENTRIES at most.
  *
@@ -296,6 +315,11 @@ static enum run emit_run(struct listing *listing, fuse_req_t req, size_t *index,
     size_t end = entry_count(listing);
     end = end < *index + RUN_ENTRIES ? end : *index + RUN_ENTRIES;
     for (; *index < end; ++*index) {
+        if (listing->view_mode && *index >= 2) {
+            if (!emit_view_locked(listing, req, *index, size, plus, out))
+                return RUN_FULL;
+            continue;
+        }
         const struct detail *detail = *index < 2 ? NULL : detail_at(listing, *index);
         struct inode *inode = ahead_at(listing, *index);
         if (!inode && detail)

@@ -2,7 +2,8 @@
 /*
  * The thread of a followed table. It works in rounds: each reads the stream until there is no more
  * for now, and between them it sleeps as long as the stream says. An open waits for the first round
- * that was begun after it, so that its file has everything that was there.
+ * that was begun after it, so that its file has everything that was there. (A service that was
+ * asked just now is not asked again in a round: then that must begin so much later.)
  *
  * A failure to read is told to whoever waits in open, and logged; the thread goes on trying, since
  * those who follow have missed nothing yet. What makes a gap, or a future without changes, ends the
@@ -23,6 +24,7 @@
 #define RETRY_DOUBLINGS 5
 #define TRIM_EVERY_NS (10 * NS_PER_S)
 #define CHECK_EVERY_NS (10 * NS_PER_S)
+#define ASK_PAUSE_NS (NS_PER_S / 4) /* between two questions to a service (stream.h) */
 
 static pthread_mutex_t *lock_of(const struct feed *feed)
 {
@@ -78,13 +80,13 @@ void waiter_answer(struct waiter *waiter, int code, const struct err *err, bool 
     free(waiter);
 }
 
-/* The first that a round, which is over, was enough for; taken off the list. */
-static struct waiter *take_waiter(struct feed *feed, uint64_t round)
+/* The first for whom a round, which is over, began late enough; taken off the list. */
+static struct waiter *take_waiter(struct feed *feed, int64_t began_ns)
 {
     scoped_lock(lock_of(feed));
     for (struct waiter **link = &feed->waiters; *link; link = &(*link)->next) {
         struct waiter *waiter = *link;
-        if (waiter->round > round)
+        if (waiter->after_ns >= began_ns)
             continue;
         *link = waiter->next;
         waiter->listed = false;
@@ -94,11 +96,11 @@ static struct waiter *take_waiter(struct feed *feed, uint64_t round)
 }
 
 /* Whether there were any. */
-static bool answer_waiters(struct feed *feed, uint64_t round, int code, const struct err *err)
+static bool answer_waiters(struct feed *feed, int64_t began_ns, int code, const struct err *err)
 {
     struct waiter *waiter;
     bool any = false;
-    for (; (waiter = take_waiter(feed, round)); any = true)
+    for (; (waiter = take_waiter(feed, began_ns)); any = true)
         waiter_answer(waiter, code, err, false);
     return any;
 }
@@ -143,7 +145,10 @@ static int take_change(void *context, const struct change *change)
     if (code < 0)
         return code;
     buf_clear(&feed->line);
-    change_to_json(volume_table(feed->volume), change, &feed->line);
+    struct backend *backend;
+    const struct table *table;
+    volume_stored(feed->mount, feed->volume, &backend, &table);
+    change_to_json(table, change, &feed->line);
     buf_add_char(&feed->line, '\n');
     int64_t now_ns = clock_now_ns();
     code = buf_error(&feed->line);
@@ -190,6 +195,30 @@ static int read_part(struct feed *feed, struct err *err)
     return code;
 }
 
+static int open_stream(struct feed *feed, struct err *err)
+{
+    struct stream *stream;
+    struct backend *backend;
+    const struct table *table;
+    volume_stored(feed->mount, feed->volume, &backend, &table);
+    int code = backend_stream_open(backend, table, STREAM_OLDEST, &stream, err);
+    if (code < 0)
+        return code;
+    feed->stream = stream;
+    scoped_lock(lock_of(feed));
+    feed->asked = !backend_can(feed->volume->backend, BACKEND_LOG);
+    return 0;
+}
+
+static int read_to_end(struct feed *feed, struct err *err)
+{
+    int code;
+    do
+        code = read_part(feed, err);
+    while (code > 0);
+    return code;
+}
+
 static int make_spool(struct feed *feed, struct err *err)
 {
     struct mount *mount = feed->mount;
@@ -205,16 +234,19 @@ static int make_spool(struct feed *feed, struct err *err)
 }
 
 /* Of a backend that tells nothing by itself the table is asked for. */
+static void look_at_table(struct feed *feed)
+{
+    if (backend_can(feed->volume->backend, BACKEND_LOG))
+        return;
+    feed->checked_ns = clock_steady_ns();
+    (void)volume_load(feed->mount, span_text(name_of(feed)), NULL);
+}
+
 static bool is_dropped(struct feed *feed)
 {
-    struct mount *mount = feed->mount;
-    int64_t now_ns = clock_steady_ns();
-    if (!backend_can(feed->volume->backend, BACKEND_LOG) &&
-        now_ns - feed->checked_ns >= CHECK_EVERY_NS) {
-        feed->checked_ns = now_ns;
-        (void)volume_load(mount, span_text(name_of(feed)), NULL);
-    }
-    scoped_lock(&mount->cache->lock);
+    if (clock_steady_ns() - feed->checked_ns >= CHECK_EVERY_NS)
+        look_at_table(feed);
+    scoped_lock(&feed->mount->cache->lock);
     return feed->volume->dropped;
 }
 
@@ -222,6 +254,7 @@ static int dropped(struct feed *feed)
 {
     struct err err = {0};
     int code = err_set(&err, ESTALE, "the table was dropped");
+    look_at_table(feed); /* its stream may have told it first: nobody is to find it any more */
     end(feed, code, &err);
     return code;
 }
@@ -230,15 +263,13 @@ static int read_round(struct feed *feed, struct err *err)
 {
     bool gone = is_dropped(feed); /* before it is read for the last time */
     int code = feed->spool ? 0 : make_spool(feed, err);
-    if (code == 0 && !feed->stream)
-        code = backend_stream_open(feed->volume->backend, volume_table(feed->volume), STREAM_OLDEST,
-                                   &feed->stream, err);
     if (code < 0)
         return code;
-    do
-        code = read_part(feed, err);
-    while (code > 0);
-    return code == 0 && gone ? dropped(feed) : code;
+    if (!feed->stream)
+        code = open_stream(feed, err);
+    if (code == 0)
+        code = read_to_end(feed, err);
+    return code == -ENOENT || (code == 0 && gone) ? dropped(feed) : code;
 }
 
 /* --- The thread --- */
@@ -258,11 +289,17 @@ static void trim(struct feed *feed)
     }
 }
 
+static bool has_ended(struct feed *feed)
+{
+    scoped_lock(lock_of(feed));
+    return feed->end != 0;
+}
+
 static void tell_round(struct feed *feed, int code, bool told, const struct err *err)
 {
     if (code == 0 && feed->failures)
         log_info("changes", "table %s: its changes can be read again", name_of(feed));
-    if (code < 0 && code != -EINTR && code != -ESTALE && !feed->failures && !told)
+    if (code < 0 && code != -EINTR && !feed->failures && !told && !has_ended(feed))
         log_warning("changes", "table %s: its changes cannot be read: %s", name_of(feed),
                     err_text(err, code));
     feed->failures = code < 0 ? feed->failures + 1 : 0;
@@ -276,26 +313,36 @@ static int64_t pause_of(const struct feed *feed)
     return RETRY_FIRST_NS << (doublings < RETRY_DOUBLINGS ? doublings : RETRY_DOUBLINGS);
 }
 
-/* Until the next round, which is due at once where somebody waits for it. False: there is none. */
-static bool sleep_between(struct feed *feed, int64_t pause_ns)
+/* How long until the next round, which is due at DUE_NS, or as soon as it is enough for somebody.
+ */
+static int64_t time_left_locked(const struct feed *feed, int64_t due_ns)
+{
+    for (const struct waiter *waiter = feed->waiters; waiter; waiter = waiter->next)
+        if (waiter->after_ns < due_ns)
+            due_ns = waiter->after_ns;
+    return due_ns - clock_steady_ns();
+}
+
+static void sleep_locked(struct feed *feed, int64_t ns)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t at_ns = (int64_t)until.tv_sec * NS_PER_S + until.tv_nsec + pause_ns;
+    int64_t at_ns = (int64_t)until.tv_sec * NS_PER_S + until.tv_nsec + ns;
     until = (struct timespec){.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
+    pthread_cond_timedwait(&feed->wake, lock_of(feed), &until);
+}
+
+/* False: there is no next round. */
+static bool sleep_between(struct feed *feed, int64_t pause_ns)
+{
+    int64_t due_ns = clock_steady_ns() + pause_ns, left_ns;
     scoped_lock(lock_of(feed));
-    while (!feed->end && !feed->waiters && !atomic_load(&feed->cancelled) &&
-           pthread_cond_timedwait(&feed->wake, lock_of(feed), &until) != ETIMEDOUT)
-        ;
+    while (!feed->end && !atomic_load(&feed->cancelled) &&
+           (left_ns = time_left_locked(feed, due_ns)) > 0)
+        sleep_locked(feed, left_ns);
     if (!is_wanted_locked(feed) || (feed->failures && !feed->editions))
         end_locked(feed, -EINTR);
     return !feed->end;
-}
-
-static uint64_t begin_round(struct feed *feed)
-{
-    scoped_lock(lock_of(feed));
-    return ++feed->rounds;
 }
 
 /* Nothing more comes. Whoever waits has seen nothing yet, and looks the path up once more, unless
@@ -305,7 +352,7 @@ static void leave(struct feed *feed)
     struct changes *changes = feed->mount->changes;
     struct spool *spool = NULL;
     bool again = feed->end == -EIO || feed->end == -ESTALE;
-    answer_waiters(feed, UINT64_MAX, again ? -ESTALE : feed->end, &feed->end_err);
+    answer_waiters(feed, INT64_MAX, again ? -ESTALE : feed->end, &feed->end_err);
     wake_pollers(feed);
     pthread_mutex_lock(&changes->lock);
     feed->running = false;
@@ -322,9 +369,9 @@ static void *feed_main(void *context)
     cancel_set(&feed->cancelled);
     do {
         struct err err = {0};
-        uint64_t round = begin_round(feed);
+        int64_t began_ns = clock_steady_ns();
         int code = read_round(feed, &err);
-        bool told = answer_waiters(feed, round, code, &err);
+        bool told = answer_waiters(feed, began_ns, code, &err);
         tell_round(feed, code, told, &err);
         trim(feed);
     } while (sleep_between(feed, pause_of(feed)));
@@ -371,6 +418,11 @@ void feed_cancel_locked(struct feed *feed)
 {
     atomic_store(&feed->cancelled, true);
     pthread_cond_signal(&feed->wake);
+}
+
+int64_t feed_delay_locked(const struct feed *feed)
+{
+    return feed->asked ? ASK_PAUSE_NS : 0;
 }
 
 void feed_linger_locked(struct feed *feed)

@@ -52,7 +52,7 @@ struct waiter {
     struct mount *mount;
     struct inode *inode;   /* a reference */
     struct handle *handle; /* NULL: there is none yet */
-    uint64_t round;        /* the first that will bring all that was there */
+    int64_t after_ns;      /* steady clock: a round that begins later brings all that was there */
     bool listed;           /* by its feed */
     bool given_up;         /* by its caller, before it was listed */
     struct waiter *next;
@@ -77,7 +77,7 @@ struct feed {
     /* Guarded by changes->lock. */
     bool running;        /* the thread is */
     struct spool *spool; /* set once, before the first open is answered */
-    uint64_t rounds;     /* that were begun: each reads the stream to its end */
+    bool asked;          /* a service was */
     unsigned editions;   /* that refer to it */
     int64_t linger_ns;   /* steady clock: how long it goes on without any */
     struct waiter *waiters;
@@ -95,6 +95,8 @@ int feed_start_locked(struct mount *, struct volume *volume, struct feed **ret_f
                       struct err *err);
 /* The thread gives up what it does and ends. */
 void feed_cancel_locked(struct feed *feed);
+/* How much later than an open a round must begin to be enough for it. */
+int64_t feed_delay_locked(const struct feed *feed);
 /* Nobody has it open any more: it goes on for a moment, for who opens the file again. */
 void feed_linger_locked(struct feed *feed);
 /* READER, if it is on the list of those who poll, is no more; its handle is the caller's. */

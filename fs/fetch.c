@@ -5,6 +5,8 @@
 
 #include <errno.h>
 
+#include "fs/view.h"
+
 #define PAGE_ENTRIES 256 /* about one answer: the next page is fetched while it is worked on */
 #define PAGE_BYTES (4u << 20)
 
@@ -27,10 +29,11 @@ static size_t keep_in_page(struct listing *listing, struct span bytes)
     return at;
 }
 
-static enum value_type part_type(const struct listing *listing)
+static void add_part_name(const struct listing *listing, struct span part, const char *suffix,
+                          struct buf *name)
 {
-    const struct table *table = volume_table(listing->dir->volume);
-    return listing->dir->kind == INODE_PARTITION ? table->sort.type : table->partition.type;
+    key_part_to_name(volume_table(listing->dir->volume), listing->dir->kind == INODE_PARTITION,
+                     part, suffix, name);
 }
 
 static int fetch_item(void *context, const struct record *record)
@@ -54,7 +57,7 @@ static int fetch_item(void *context, const struct record *record)
     detail.body_len = shown.len;
     cleanup(buf_release) struct buf name;
     buf_init(&name, SIZE_MAX / 2);
-    name_from_part(part_type(listing), part, KEY_ITEM_SUFFIX, &name);
+    add_part_name(listing, part, KEY_ITEM_SUFFIX, &name);
     code = add_entry(listing, buf_span(&name), &detail);
     if (code == 0)
         code = buf_error(&listing->page) ? -ENOMEM : listing->page.len >= PAGE_BYTES;
@@ -71,7 +74,7 @@ static int fetch_partition(void *context, const struct partition_info *info)
     buf_add_span(&listing->after, info->partition);
     cleanup(buf_release) struct buf name;
     buf_init(&name, SIZE_MAX / 2);
-    name_from_part(part_type(listing), info->partition, "", &name);
+    add_part_name(listing, info->partition, "", &name);
     return add_entry(listing, buf_span(&name), &detail);
 }
 
@@ -84,11 +87,23 @@ static int fetch_scratch(void *context, const struct scratch *scratch)
     return add_entry(listing, scratch->name, &detail);
 }
 
-static int fetch_control(void *context, const char *name, bool directory)
+static int fetch_control(void *context, const char *name, enum control_kind kind)
 {
-    (void)directory;
+    (void)kind;
     struct detail none = {.kind = DETAIL_NONE};
     return add_entry(context, span_text(name), &none);
+}
+
+/* All entries of a directory of a view are of one kind, and need no inode to be listed. */
+static int fetch_view(void *context, const char *name, enum control_kind kind)
+{
+    struct listing *listing = context;
+    size_t start = listing->names.len;
+    listing->view_mode = kind == CONTROL_LINK ? S_IFLNK : S_IFDIR;
+    listing->page_first = SIZE_MAX; /* nothing more is known of any of them */
+    buf_add(&listing->names, name, strlen(name) + 1);
+    buf_add(&listing->entries, &start, sizeof start);
+    return buf_error(&listing->names) || buf_error(&listing->entries) ? -ENOMEM : 0;
 }
 
 static struct scan_mark mark_now(void *context)
@@ -172,7 +187,7 @@ static int fetch_tables(struct listing *listing, struct err *err)
     qsort(names, count, sizeof *names, compare_names);
     for (size_t i = 0; i < count && code == 0; i++)
         if (i == 0 || strcmp(names[i], names[i - 1]) != 0)
-            code = fetch_control(listing, names[i], true);
+            code = fetch_control(listing, names[i], CONTROL_DIRECTORY);
     return code;
 }
 
@@ -236,7 +251,8 @@ static int fetch_stage(struct listing *listing, struct err *err)
         listing->stage = STAGE_END;
         if (dir->kind == INODE_ROOT)
             return fetch_tables(listing, err);
-        return control_list(listing->mount, inode_name(dir), fetch_control, listing, err);
+        return control_list(listing->mount, inode_name(dir),
+                            view_is(inode_name(dir)) ? fetch_view : fetch_control, listing, err);
     case STAGE_SCRATCH: {
         struct scratch place;
         scratch_place(dir, &place);

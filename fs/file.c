@@ -9,6 +9,8 @@
  *                                   shell has duplicated it); else emptying an item is refused
  *   flush of a new, empty file      likewise; else an item without attributes is saved
  *   flush by who wrote nothing      nothing, while somebody else has the file open for writing
+ *   truncation by somebody else     commit what is there, if it can be; the writer's own flush has
+ *                                   nothing to do then
  *   fsync                           commit what there is, durably
  *   release of the last writer      what no flush has seen: late pages of mmap, no flush at all
  */
@@ -84,6 +86,12 @@ static int open_control(struct mount *mount, fuse_req_t req, struct inode *inode
     return 0;
 }
 
+/* Whether something came by HANDLE that was neither saved nor refused yet. */
+static bool wrote_locked(const struct handle *handle)
+{
+    return handle && handle->inode->edit && handle->wrote == handle->inode->edit->round;
+}
+
 /* From here on the inode has a writer; the kernel's pages are not filled behind its back. */
 static int begin_writing_locked(struct mount *mount, struct inode *inode, pid_t author)
 {
@@ -98,9 +106,26 @@ static int begin_writing_locked(struct mount *mount, struct inode *inode, pid_t 
     return 0;
 }
 
+/*
+ * What others have written to an item and not closed yet is saved before HANDLE (NULL: nobody's)
+ * truncates it. Programs that take turns under a lock unlock before they close: the next one
+ * truncates what has its say in the store only then.
+ */
+static void save_of_others(struct mount *mount, struct inode *inode, const struct handle *handle)
+{
+    pthread_mutex_lock(&mount->cache->lock);
+    const struct edit *edit = inode->kind == INODE_ITEM ? inode->edit : NULL;
+    bool others = edit && edit->dirty && edit->written && !wrote_locked(handle);
+    pthread_mutex_unlock(&mount->cache->lock);
+    struct err err = {0};
+    if (others)
+        (void)save(mount, inode, SAVE_TRY, NULL, &err);
+}
+
 static int truncate_on_open(struct mount *mount, struct inode *inode, struct handle *handle,
                             struct err *err)
 {
+    save_of_others(mount, inode, handle);
     struct edit *edit;
     int code = edit_empty(mount, inode, &edit, err);
     if (code < 0)
@@ -113,7 +138,7 @@ static int truncate_on_open(struct mount *mount, struct inode *inode, struct han
     edit->timed = false;
     edit->ttl_set = false;
     edit->mtime_ns = clock_now_ns();
-    handle->wrote = true;
+    handle->wrote = edit->round;
     pthread_mutex_unlock(&mount->cache->lock);
     return 0;
 }
@@ -137,6 +162,21 @@ static bool may_open_locked(const struct inode *inode, bool write)
     return false;
 }
 
+/* Reads of an item that cannot be shown would find a file of no bytes. */
+static int check_readable(struct mount *mount, struct inode *inode, struct err *err)
+{
+    pthread_mutex_lock(&mount->cache->lock);
+    bool unreadable = inode->meta.unreadable && !(inode->edit && inode->edit->loaded);
+    pthread_mutex_unlock(&mount->cache->lock);
+    struct body *body;
+    if (!unreadable)
+        return 0;
+    int code = inode_load(mount, inode, &body, err);
+    if (code == 0) /* it is not any more: the path leads elsewhere in a moment */
+        body_unref(body);
+    return code;
+}
+
 int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fuse_file_info *fi,
             struct err *err)
 {
@@ -158,7 +198,9 @@ int fs_open(struct mount *mount, fuse_req_t req, struct inode *inode, struct fus
     pthread_mutex_unlock(&mount->cache->lock);
     if (!handle)
         return code ? code : -ENOMEM;
-    if (write && (fi->flags & O_TRUNC))
+    if (!(fi->flags & O_TRUNC) || !write)
+        code = check_readable(mount, inode, err);
+    if (code == 0 && write && (fi->flags & O_TRUNC))
         code = truncate_on_open(mount, inode, handle, err);
     if (code == 0)
         handle_to_info(handle, fi);
@@ -293,7 +335,7 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
         inode_unref(mount->cache, inode_ref(inode));
         return -ENOMEM;
     }
-    handle->wrote = true;
+    handle->wrote = inode->edit->round;
     inode->edit->writers++;
     inode->edit->author = handle->opener;
     spelling_note_locked(mount, inode, place.alias, handle->opener);
@@ -307,7 +349,7 @@ int fs_create(struct mount *mount, fuse_req_t req, struct inode *dir, struct spa
 static void touched_locked(struct edit *edit, struct handle *handle)
 {
     if (handle)
-        handle->wrote = true;
+        handle->wrote = edit->round;
     else
         edit->paged = true;
     edit->dirty = edit->written = true;
@@ -365,6 +407,7 @@ int fs_truncate(struct mount *mount, struct inode *inode, off_t size, struct han
             return -ENOMEM;
         inode->edit->writers++; /* nobody drops the edit meanwhile */
     }
+    save_of_others(mount, inode, handle);
     code = size == 0 ? edit_empty(mount, inode, &edit, err) : edit_load(mount, inode, &edit, err);
     if (code < 0) {
         if (!by_handle)
@@ -404,7 +447,8 @@ int fs_flush(struct mount *mount, fuse_req_t req, struct handle *handle, bool *r
     bool pending = edit && (edit->dirty || edit->fresh);
     bool untouched = pending && !edit->written && (edit->fresh || edit->emptied);
     int refused = edit && !pending ? edit->refused : 0;
-    bool bystander = pending && !handle->wrote && !edit->paged && edit->writers > 1;
+    bool bystander = pending && !wrote_locked(handle) && !edit->paged && edit->writers > 1;
+    unsigned round = edit ? edit->round : 0;
     pthread_mutex_unlock(&mount->cache->lock);
     if (!pending) /* what fsync refused is not saved by closing either */
         return refused;
@@ -412,8 +456,7 @@ int fs_flush(struct mount *mount, fuse_req_t req, struct handle *handle, bool *r
         return 0;
     if (opener_goes_on(handle->opener, inode, pid, !untouched))
         return 0;
-    handle->wrote = false;
-    return save(mount, inode, untouched ? SAVE_FRESH : 0, ret_rewritten, err);
+    return save_round(mount, inode, round, untouched ? SAVE_FRESH : 0, ret_rewritten, err);
 }
 
 void fs_release(struct mount *mount, struct handle *handle)

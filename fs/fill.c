@@ -78,7 +78,7 @@ static int collect(void *context, const struct record *record)
     buf_clear(&fill->after);
     buf_add_span(&fill->after, part);
     uint64_t cost = (meta.size + 4095) & ~UINT64_C(4095);
-    if (meta.size == 0 || meta.size > FILL_SIZE_MAX || cost > fill->bytes_max ||
+    if (meta.size == 0 || meta.unreadable || meta.size > FILL_SIZE_MAX || cost > fill->bytes_max ||
         content_show(batch->table, record->key, &meta, record->body, &rendered, &shown, NULL) < 0)
         return fill->ended;
     fill->bytes_max -= cost;

@@ -10,6 +10,7 @@
  * directory's lock over both.
  */
 #include "fs/mount.h"
+#include "fs/session.h"
 
 #include <errno.h>
 
@@ -21,12 +22,17 @@
 
 /* --- Sleeping --- */
 
+static struct timespec steady_time_in(int64_t ns)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t at = (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec + ns;
+    return (struct timespec){.tv_sec = at / NS_PER_S, .tv_nsec = at % NS_PER_S};
+}
+
 bool timer_sleep(struct mount *mount, int64_t ns_from_now)
 {
-    struct timespec when;
-    clock_gettime(CLOCK_MONOTONIC, &when);
-    int64_t at = (int64_t)when.tv_sec * NS_PER_S + when.tv_nsec + ns_from_now;
-    when = (struct timespec){.tv_sec = at / NS_PER_S, .tv_nsec = at % NS_PER_S};
+    struct timespec when = steady_time_in(ns_from_now);
     scoped_lock(&mount->timer_lock);
     while (!mount->stopping &&
            pthread_cond_timedwait(&mount->timer_wake, &mount->timer_lock, &when) != ETIMEDOUT)
@@ -39,6 +45,8 @@ bool timer_sleep(struct mount *mount, int64_t ns_from_now)
 struct follower {
     struct mount *mount;
     struct backend *backend;
+    _Atomic uint64_t settled; /* changes of others' in files that were read out of the log */
+    pthread_mutex_t lock;     /* guards the rest; held while the log is read: by one at a time */
     uint64_t position;
     int64_t polled_ns;
     size_t seen;
@@ -60,10 +68,67 @@ void partition_appeared_locked(struct mount *mount, struct inode *dir, struct sp
 {
     cleanup(buf_release) struct buf name;
     buf_init(&name, SIZE_MAX / 2);
-    name_from_part(volume_table(dir->volume)->partition.type, partition, "", &name);
+    key_part_to_name(volume_table(dir->volume), false, partition, "", &name);
     cache_moved(mount->cache, dir, partition);
     notify_name(mount, dir, buf_span(&name));
     notify_directory(mount, dir);
+}
+
+/* INODE, which the caller holds, may be another now. */
+static void inode_changed_locked(struct mount *mount, struct inode *inode, bool anew)
+{
+    if (inode->kind == INODE_TABLE || inode->kind == INODE_PARTITION) {
+        inode->relist = true;
+        inode->filled = false;
+        notify_directory(mount, inode);
+    } else if (inode->kind == INODE_ITEM && anew) {
+        supersede_locked(mount, inode->parent, inode_name(inode));
+    } else if (inode->kind == INODE_ITEM) {
+        cleanup(buf_release) struct buf name;
+        buf_init(&name, SIZE_MAX / 2);
+        inode_file_name(inode, &name);
+        inode_doubt(inode);
+        cache_moved(mount->cache, inode->parent, inode_name(inode));
+        notify_name(mount, inode->parent, buf_span(&name));
+    }
+}
+
+void volume_changed_locked(struct mount *mount, struct volume *volume, bool reshown)
+{
+    struct cache *cache = mount->cache;
+    bool anew = reshown || backend_can(volume->backend, BACKEND_LOG);
+    for (size_t i = 0; i < cache->buckets; i++) {
+        struct inode *inode = cache->by_node[i] ? inode_ref(cache->by_node[i]) : NULL;
+        while (inode) {
+            if (inode->volume == volume && inode->state == INODE_ATTACHED && !inode->listed)
+                inode_changed_locked(mount, inode, anew);
+            struct inode *next = inode->next_by_node;
+            if (next)
+                inode_ref(next);
+            inode_unref(cache, inode);
+            inode = next;
+        }
+    }
+}
+
+/* The last item of DIR may have gone. */
+static void note_partition_locked(struct follower *follower, struct inode *dir)
+{
+    struct inode *held = inode_ref(dir);
+    buf_add(&follower->partitions, &held, sizeof held);
+    if (buf_error(&follower->partitions))
+        inode_unref(follower->mount->cache, held);
+}
+
+static void any_changed_locked(struct follower *follower, struct volume *volume)
+{
+    struct mount *mount = follower->mount;
+    volume_changed_locked(mount, volume, false);
+    for (size_t i = 0; i < mount->cache->buckets; i++)
+        for (struct inode *inode = mount->cache->by_node[i]; inode; inode = inode->next_by_node)
+            if (inode->volume == volume && inode->kind == INODE_PARTITION &&
+                inode->state == INODE_ATTACHED)
+                note_partition_locked(follower, inode);
 }
 
 static void item_changed_locked(struct follower *follower, struct volume *volume,
@@ -91,16 +156,13 @@ static void item_changed_locked(struct follower *follower, struct volume *volume
         return; /* its expired predecessor was swept */
     supersede_locked(mount, dir, part);
     if (entry->kind == LOG_ITEM && entry->change != CHANGE_MODIFY) {
+        dir->relist = true;
         notify_directory(mount, dir);
         if (dir != top)
             notify_times(mount, top);
     }
-    if (sorted && entry->change == CHANGE_REMOVE) {
-        struct inode *held = inode_ref(dir);
-        buf_add(&follower->partitions, &held, sizeof held);
-        if (buf_error(&follower->partitions))
-            inode_unref(mount->cache, held);
-    }
+    if (sorted && entry->change == CHANGE_REMOVE)
+        note_partition_locked(follower, dir);
 }
 
 static void scratch_changed_locked(struct mount *mount, struct volume *volume,
@@ -117,6 +179,10 @@ static void scratch_changed_locked(struct mount *mount, struct volume *volume,
                     dir = inode;
     }
     struct inode *known = inode_find(mount->cache, dir, CLASS_SCRATCH, entry->scratch_name);
+    dir->relist = true;
+    notify_directory(mount, dir);
+    if (known && known->scratch->version >= (uint64_t)entry->time_ns)
+        return; /* fetched, or made here, after it happened */
     if (known) {
         inode_ref(known);
         inode_detach(mount->cache, known, INODE_OUTDATED);
@@ -124,7 +190,6 @@ static void scratch_changed_locked(struct mount *mount, struct volume *volume,
     }
     cache_moved(mount->cache, dir, entry->scratch_name);
     notify_name(mount, dir, entry->scratch_name);
-    notify_directory(mount, dir);
 }
 
 static int follow_entry(void *context, const struct log_entry *entry)
@@ -141,7 +206,9 @@ static int follow_entry(void *context, const struct log_entry *entry)
     switch (entry->kind) {
     case LOG_ITEM:
     case LOG_TOUCH:
-        if (volume)
+        if (volume && entry->key.partition.len == 0) /* nobody can tell which */
+            any_changed_locked(follower, volume);
+        else if (volume)
             item_changed_locked(follower, volume, entry);
         break;
     case LOG_SCRATCH:
@@ -211,6 +278,7 @@ static void follow_backend(struct follower *follower)
 {
     struct mount *mount = follower->mount;
     struct err err = {0};
+    scoped_lock(&follower->lock);
     int64_t now = clock_steady_ns();
     bool missed = now - follower->polled_ns > MISSED_NS;
     follower->polled_ns = now;
@@ -236,27 +304,89 @@ static void follow_backend(struct follower *follower)
         log_warning("follow", "cannot follow changes: %s", err_text(&err, code));
 }
 
+static void told(void *context)
+{
+    struct mount *mount = context;
+    scoped_lock(&mount->timer_lock);
+    mount->told = true;
+    pthread_cond_signal(&mount->follow_wake);
+}
+
+/* Until it is time to look, or somebody tells; false once the mount is stopping. */
+static bool follower_sleep(struct mount *mount)
+{
+    struct timespec when = steady_time_in(FOLLOW_MS * (NS_PER_S / 1000));
+    scoped_lock(&mount->timer_lock);
+    while (!mount->stopping && !mount->told &&
+           pthread_cond_timedwait(&mount->follow_wake, &mount->timer_lock, &when) != ETIMEDOUT)
+        ;
+    mount->told = false;
+    return !mount->stopping;
+}
+
 static void *follower_main(void *context)
 {
     struct mount *mount = context;
+    while (follower_sleep(mount)) {
+        streams_watch(mount); /* here nothing waits for a service */
+        for (size_t i = 0; i < mount->source->count; i++)
+            if (backend_can(mount->followers[i].backend, BACKEND_LOG))
+                follow_backend(&mount->followers[i]);
+    }
+    return NULL;
+}
+
+/* --- Files that others write --- */
+
+static void settle_backend(struct follower *follower)
+{
+    struct err err = {0};
+    uint64_t count = follower->settled;
+    int code = backend_settle(follower->backend, &count, &err);
+    if (code < 0)
+        log_warning("settle", "changes of others cannot be read: %s", err_text(&err, code));
+    if (count == follower->settled)
+        return;
+    follow_backend(follower);
+    follower->settled = count;
+}
+
+void settle(struct mount *mount, const struct inode *inode)
+{
+    if (!may_change_behind(mount, inode->volume) || inode->kind == INODE_CONTROL)
+        return;
+    for (size_t i = 0; mount->followers && i < mount->source->count; i++)
+        if (backend_can(mount->followers[i].backend, BACKEND_FILES) &&
+            (!inode->volume || inode->volume->backend == mount->followers[i].backend))
+            settle_backend(&mount->followers[i]);
+}
+
+static int make_followers(struct mount *mount, struct err *err)
+{
     size_t count = mount->source->count;
     struct follower *followers = calloc(count, sizeof *followers);
+    int code = followers ? 0 : -ENOMEM;
     for (size_t i = 0; followers && i < count; i++) {
-        followers[i] = (struct follower){.mount = mount, .backend = mount->source->backends[i]};
+        followers[i].mount = mount;
+        followers[i].backend = mount->source->backends[i];
         buf_init(&followers[i].partitions, SIZE_MAX / 2);
-        followers[i].position = mount->log_positions[i];
+        pthread_mutex_init(&followers[i].lock, NULL);
         followers[i].polled_ns = clock_steady_ns();
+        if (code == 0 && backend_can(followers[i].backend, BACKEND_LOG))
+            code = backend_log_position(followers[i].backend, &followers[i].position, err);
     }
-    while (followers && timer_sleep(mount, FOLLOW_MS * (NS_PER_S / 1000))) {
-        streams_watch(mount); /* here nothing waits for a service */
-        for (size_t i = 0; i < count; i++)
-            if (backend_can(followers[i].backend, BACKEND_LOG))
-                follow_backend(&followers[i]);
+    mount->followers = followers;
+    return code;
+}
+
+static void free_followers(struct mount *mount)
+{
+    for (size_t i = 0; mount->followers && i < mount->source->count; i++) {
+        buf_release(&mount->followers[i].partitions);
+        pthread_mutex_destroy(&mount->followers[i].lock);
     }
-    for (size_t i = 0; followers && i < count; i++)
-        buf_release(&followers[i].partitions);
-    free(followers);
-    return NULL;
+    free(mount->followers);
+    mount->followers = NULL;
 }
 
 /* --- The keeper --- */
@@ -267,6 +397,7 @@ static void *keeper_main(void *context)
     int64_t wait_ns = 0;
     while (timer_sleep(mount, wait_ns)) {
         wait_ns = KEEPER_MS * (NS_PER_S / 1000);
+        session_wake(mount);
         grace_run(mount, NULL, false);
         drafts_retry(mount);
         for (size_t i = 0; i < mount->source->count && !mount->config->read_only; i++) {
@@ -294,45 +425,51 @@ static int load_tables(struct mount *mount, struct err *err)
     return code < 0 ? err_set(err, -code, "%s", err_text(&own, code)) : 0;
 }
 
-int follow_start(struct mount *mount, struct err *err)
+int follow_prepare(struct mount *mount, struct err *err)
 {
     pthread_condattr_t steady;
     pthread_condattr_init(&steady);
     pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     pthread_cond_init(&mount->timer_wake, &steady);
+    pthread_cond_init(&mount->follow_wake, &steady);
     pthread_condattr_destroy(&steady);
     pthread_mutex_init(&mount->timer_lock, NULL);
-    mount->log_positions = calloc(mount->source->count, sizeof *mount->log_positions);
-    int code = mount->log_positions ? 0 : -ENOMEM;
-    for (size_t i = 0; code == 0 && i < mount->source->count; i++)
-        if (backend_can(mount->source->backends[i], BACKEND_LOG))
-            code = backend_log_position(mount->source->backends[i], &mount->log_positions[i], err);
+    int code = make_followers(mount, err);
     if (code == 0)
         code = load_tables(mount, err); /* after the position: nothing falls between */
-    if (code < 0) {
-        free(mount->log_positions);
-        mount->log_positions = NULL;
+    if (code < 0)
+        free_followers(mount);
+    return code;
+}
+
+int follow_start(struct mount *mount, struct err *err)
+{
+    int code = streams_start(mount, err);
+    if (code < 0)
         return code;
-    }
+    for (size_t i = 0; i < mount->source->count; i++)
+        backend_listen(mount->source->backends[i], told, mount);
     mount->follower_started = pthread_create(&mount->follower, NULL, follower_main, mount) == 0;
     mount->keeper_started = pthread_create(&mount->keeper, NULL, keeper_main, mount) == 0;
     if (!mount->follower_started || !mount->keeper_started)
         return err_set(err, EAGAIN, "cannot start a thread");
-    return streams_start(mount, err);
+    return 0;
 }
 
 void follow_stop(struct mount *mount)
 {
+    for (size_t i = 0; i < mount->source->count; i++)
+        backend_listen(mount->source->backends[i], NULL, NULL);
     pthread_mutex_lock(&mount->timer_lock);
     mount->stopping = true;
     pthread_cond_broadcast(&mount->timer_wake);
+    pthread_cond_broadcast(&mount->follow_wake);
     pthread_mutex_unlock(&mount->timer_lock);
-    streams_stop(mount);
     if (mount->follower_started)
         pthread_join(mount->follower, NULL);
+    streams_stop(mount);
     if (mount->keeper_started)
         pthread_join(mount->keeper, NULL);
     mount->follower_started = mount->keeper_started = false;
-    free(mount->log_positions);
-    mount->log_positions = NULL;
+    free_followers(mount);
 }

@@ -17,12 +17,17 @@ static bool is_of(const struct grace *grace, const struct inode *dir, struct spa
     return grace->dir == dir && span_equal(span_of(grace->name, grace->name_len), part);
 }
 
+static bool is_expired(const struct grace *grace)
+{
+    return item_gone(volume_table(grace->volume), grace->ttl, clock_now_s());
+}
+
 struct grace *grace_find_locked(struct mount *mount, const struct inode *dir, struct span part)
 {
     struct grace *grace = mount->graces;
     while (grace && (grace->shown || !is_of(grace, dir, part)))
         grace = grace->next;
-    return grace && item_expired(grace->ttl, clock_now_s()) ? NULL : grace;
+    return grace && is_expired(grace) ? NULL : grace;
 }
 
 static int64_t deadline(const struct mount *mount)
@@ -157,7 +162,7 @@ static struct grace *next_due_locked(struct mount *mount, const struct inode *di
 static void carry_out(struct mount *mount, struct grace *grace)
 {
     struct err err = {0};
-    if (grace->shown || item_expired(grace->ttl, clock_now_s())) {
+    if (grace->shown || is_expired(grace)) {
         scoped_lock(&mount->cache->lock);
         grace_free_locked(mount, grace);
         return;

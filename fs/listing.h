@@ -35,6 +35,7 @@ struct listing {
     uint32_t begun_ms; /* of cache_ms */
     struct buf names;
     struct buf entries; /* size_t[]: where each name begins in `names`; NUL ends it */
+    mode_t view_mode;   /* type of all entries, in a view; 0: in no view */
     size_t page_first;  /* index of the first entry that has a detail */
     struct buf
         details;       /* struct detail[]: of entries not given out yet, as far as they are known */

@@ -16,7 +16,8 @@
 static const char usage_text[] =
     "usage: itemfs SOURCE MOUNTPOINT [-f] [-o OPT[,OPT...]]\n"
     "\n"
-    "  SOURCE  FILE.db (an embedded store, made if absent) | dynamodb:REGION[/TABLE] | FILE.conf\n"
+    "  SOURCE  FILE.db (an embedded store, made if absent) | FOLDER (of JSON files)\n"
+    "          | dynamodb:REGION[/TABLE] | FILE.conf\n"
     "  -f      stay in the foreground, log to standard error\n"
     "  -o ...  ro allow_other quiet uid= gid= umask= cache_size= cache_ttl= max_item_size=\n"
     "          rename_grace= state_dir= log_level=; endpoint= profile= region= ca_file=\n"
@@ -186,7 +187,6 @@ static int go_background(void)
 static void tell_ready(int parent)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    log_open("itemfs", NULL, LOG_LEVEL_INFO);
     if (chdir("/") < 0 || null < 0)
         return;
     dup2(null, STDIN_FILENO);
@@ -206,14 +206,19 @@ static int serve(struct arguments *arguments, struct config *config, const char 
     struct mount *mount;
     enum log_level level = config->log_level;
     int code = session_start(config, mountpoint, &arguments->fuse, &mount, &err);
+    if (code == 0) {
+        /* Before other threads have something to say: what goes to a terminal is no chance. */
+        log_open("itemfs", parent < 0 ? stderr : NULL, level);
+        code = session_begin(mount, &err);
+        if (code < 0)
+            session_stop(mount);
+    }
     if (code < 0) {
         fprintf(stderr, "itemfs: %s\n", err_text(&err, code));
         return EXIT_FAILURE;
     }
     if (parent >= 0)
         tell_ready(parent);
-    else
-        log_open("itemfs", stderr, level);
     log_info("start", "mounted on %s", mountpoint);
     code = session_run(mount);
     session_stop(mount);

@@ -42,9 +42,11 @@ struct volume {
     bool dropped;
     int64_t told_ns; /* steady clock: when the backend last described it */
     /* Its stream (streams.c); cache->lock. */
+    bool stream_found;    /* by who reads them */
     bool followed;        /* what was told of items counts until the stream tells of a change, */
-    uint32_t followed_ms; /* if that was after this (cache_ms) */
-    int64_t heard_ns;     /* steady clock: when it was last read to its end; 0: never */
+    uint32_t followed_ms; /* if that was after this (cache_ms), */
+    int64_t followed_until_ns; /* and it is heard of again before this (steady clock) */
+    int64_t heard_ns;          /* steady clock: when it was last read to its end; 0: never */
     uint64_t changes_seen;
     char not_followed[160]; /* why; empty: there is no stream to follow, or it is followed */
     struct volume *next;
@@ -63,7 +65,7 @@ static inline const struct table *volume_table(const struct volume *volume)
 struct handle {
     struct inode *inode; /* a reference */
     bool write;
-    bool wrote; /* since the last commit, something came by this handle */
+    unsigned wrote; /* the edit's round in which something last came by this handle; 0: never */
     pid_t opener;
     struct body *content;        /* of a control file, as it was when opened */
     struct reader *reader;       /* of a file of changes (feed.h) */
@@ -140,10 +142,12 @@ struct filler;
 struct streams;
 struct changes;
 struct deliver;
+struct upkeep;
 
 struct mount {
     struct config *config;
-    struct source *source;
+    struct source *stored; /* tables as they are stored: for streams, functions, upkeep, counts */
+    struct source *source; /* as they are shown */
     struct cache *cache;
     struct fuse_session *session;
     struct notifier *notifier;
@@ -151,6 +155,7 @@ struct mount {
     struct streams *streams; /* NULL: none are followed */
     struct changes *changes;
     struct deliver *deliver;
+    struct upkeep *upkeep;
     const char *mountpoint;
     int64_t mounted_ns;
     uid_t uid;
@@ -172,13 +177,17 @@ struct mount {
 
     /* Threads that wait for time to pass. */
     pthread_mutex_t timer_lock;
-    pthread_cond_t timer_wake; /* steady clock */
+    pthread_cond_t timer_wake;  /* steady clock */
+    pthread_cond_t follow_wake; /* likewise, of the follower alone */
+    bool told;                  /* of a change that the follower has not looked for yet */
     bool stopping;
     pthread_t follower, keeper;
+    _Atomic bool serving; /* SERVER waits for the end */
+    pthread_t server;
     pid_t reaper;   /* process; 0: none */
     int connection; /* its number in the kernel; -1: not known */
     bool follower_started, keeper_started;
-    uint64_t *log_positions; /* of each backend, when the mount began */
+    struct follower *followers; /* of each backend */
 
     _Atomic uint64_t ops[OP_COUNT], op_errors;
     _Atomic uint64_t saves, refusals, conflicts, foreign_changes, prefilled;
@@ -198,11 +207,16 @@ int volume_load(struct mount *, struct span name, struct err *);
 /* Whether what is known of the table NAME (len 0: of which tables there are) still counts without
  * asking: where a backend tells of changes, or told a moment ago. */
 bool volumes_current(struct mount *, struct span name);
+/* Whether others may change files of VOLUME (NULL: of any table) behind it. */
+bool may_change_behind(const struct mount *, const struct volume *volume);
 /* Whether all backends tell of changes. */
 bool all_tell(const struct mount *);
 void volumes_free(struct mount *);
 struct volume *volume_find_locked(struct mount *, struct span name);
 struct volume *volume_by_id_locked(struct mount *, const struct backend *, uint64_t table_id);
+/* The table as it is stored, as streams and functions tell of it; good as long as the mount. */
+void volume_stored(const struct mount *, struct volume *volume, struct backend **ret_backend,
+                   const struct table **ret_table);
 
 /* --- names to inodes (resolve.c) --- */
 
@@ -288,18 +302,22 @@ void inode_keep(struct mount *, struct inode *inode);
 
 /* --- attributes (attr.c) --- */
 
-/* Whether what was told of INODE counts until its table's stream says otherwise; cache->lock. */
-static inline bool told_by_stream(const struct inode *inode)
+/* For how long yet what was told of INODE counts because its table's stream is followed, and says
+ * otherwise; 0: it does not. cache->lock. */
+static inline int64_t told_by_stream_ns(const struct inode *inode)
 {
     const struct volume *volume = inode->volume;
-    return volume && volume->followed && !inode->doubted && !inode->scratch &&
-           inode_told_ago(inode) <= cache_ms() - volume->followed_ms;
+    if (!volume || !volume->followed || !volume_table(volume)->stream || inode->doubted ||
+        inode->scratch || inode_told_ago(inode) > cache_ms() - volume->followed_ms)
+        return 0;
+    int64_t left_ns = volume->followed_until_ns - clock_steady_ns();
+    return left_ns > 0 ? left_ns : 0;
 }
 /* Whether what a backend that has no log last told of INODE still counts; cache->lock. */
 static inline bool told_counts(const struct mount *mount, const struct inode *inode)
 {
     return !inode->doubted &&
-           (inode_told_ago(inode) < mount->config->cache_ttl * 1000 || told_by_stream(inode));
+           (inode_told_ago(inode) < mount->config->cache_ttl * 1000 || told_by_stream_ns(inode));
 }
 /* Fills STAT; ret_timeout is how long the kernel may keep it, in seconds. */
 void attr_fill_locked(struct mount *, struct inode *inode, struct stat *stat, double *ret_timeout);
@@ -331,7 +349,7 @@ enum ttl_rule {
 
 /* ACTION was applied: its body becomes what the backend will give back for it, in OUT where that is
  * not what was given. */
-int content_stored(struct action *action, const struct backend *, struct buf *out, struct err *);
+int content_stored(struct action *action, struct backend *, struct buf *out, struct err *);
 
 /*
  * Checks FILE as the new content of the item KEY, and gives the body to store: 0 when that is FILE
@@ -351,8 +369,9 @@ bool opener_goes_on(pid_t opener, const struct inode *inode, pid_t pid, bool wri
 #define SAVE_DURABLE 1u
 #define SAVE_FRESH 2u /* an item that was made and never written is saved too */
 #define SAVE_LAST                                                                                  \
-    4u /* by the last release: nothing, if somebody has opened it for writing since                \
-        */
+    4u              /* by the last release: nothing, if somebody has opened it for writing since   \
+                     */
+#define SAVE_TRY 8u /* of an item: what cannot be saved stays as it is, and is no refusal */
 
 /*
  * Commits what was written to INODE, if anything was. On refusal the bytes are kept as a draft,
@@ -360,6 +379,9 @@ bool opener_goes_on(pid_t opener, const struct inode *inode, pid_t pid, bool wri
  * NULL): what was committed differs from the pages that the kernel shows under its name.
  */
 int save(struct mount *, struct inode *inode, unsigned flags, bool *ret_rewritten, struct err *);
+/* The same, unless the edit's ROUND is over: then what was written in it was saved or refused. */
+int save_round(struct mount *, struct inode *inode, unsigned round, unsigned flags,
+               bool *ret_rewritten, struct err *);
 /* Makes the edit of INODE hold its content. On success cache->lock is held. */
 int edit_load(struct mount *, struct inode *inode, struct edit **ret_edit, struct err *);
 /* The same without reading it, for content that will be replaced. */
@@ -466,8 +488,9 @@ void fill_walk(struct mount *, struct inode *dir, struct span after, struct span
 void fill_cached(struct mount *, struct inode *dir, struct buf *inodes);
 
 /* --- threads (follow.c) ---
- * The follower reads what others did out of the backends' logs, FOLLOW_MS after the last look. The
- * keeper does what time brings: deletions in grace, sweeping, trimming, drafts held in memory. */
+ * The follower reads what others did out of the backends' logs, FOLLOW_MS after the last look, or
+ * as soon as a backend tells of it. The keeper does what time brings: deletions in grace, sweeping,
+ * trimming, drafts held in memory. */
 
 #define FOLLOW_MS 40
 /* A kernel that remembers that a name is absent is told when it appears; but it cannot be told of
@@ -477,17 +500,27 @@ void fill_cached(struct mount *, struct inode *dir, struct buf *inodes);
 /* Sleeps for so long at most; false once the mount is stopping. */
 bool timer_sleep(struct mount *, int64_t ns);
 /* The directory of VOLUME that the kernel knows, or its partition's; NULL: it knows none. */
+/* Nobody knows what changed in it: every directory is read anew, every item looked at again.
+ * RESHOWN: versions say nothing, since the same items are shown otherwise now. */
+void volume_changed_locked(struct mount *, struct volume *volume, bool reshown);
 struct inode *directory_locked(struct mount *, struct volume *, struct span partition);
 /* A partition that this mount does not know may have come into being in DIR. */
 void partition_appeared_locked(struct mount *, struct inode *dir, struct span partition);
+/* Before an answer about INODE or what is in it: what others have written into folders by now is
+ * known here. The kernel, which answers by itself what it knows, is told within milliseconds. */
+void settle(struct mount *, const struct inode *inode);
+/* Reads what tables there are. */
+int follow_prepare(struct mount *, struct err *);
+/* Starts the threads; after `follow_prepare`. */
 int follow_start(struct mount *, struct err *);
 void follow_stop(struct mount *);
 
-/* --- streams of services (streams.c) --- */
+/* --- streams of services (streams.c, stream_rounds.c) --- */
 
 int streams_start(struct mount *, struct err *);
 void streams_stop(struct mount *);
-/* Tables whose streams were not heard of for too long are followed no more. */
+/* To be called every FOLLOW_MS: finds tables that are new, has those read that are due, and ends
+ * the following of those that were not heard of for too long. */
 void streams_watch(struct mount *);
 /* The change that made INODE, an item, what it is; false: its stream did not tell. ID is valid
  * under cache->lock. */
@@ -502,13 +535,15 @@ bool stream_change_of_locked(const struct mount *, const struct inode *inode,
 void streams_json(struct mount *, struct buf *out);
 void streams_metrics(struct mount *, struct buf *out);
 
-/* --- the control directory (control.c, status.c, usage.c, delivery.c) --- */
+/* --- the control directory (control.c, view.c, status.c, usage.c, delivery.c, kept.c) --- */
 
 #define CONTROL_NAME ".itemfs"
-/* PATH is relative to the control directory. Directories and files; -ENOENT. */
-int control_stat(struct mount *, struct span path, bool *ret_directory, struct err *);
+enum control_kind { CONTROL_FILE, CONTROL_DIRECTORY, CONTROL_LINK };
+/* PATH is relative to the control directory; -ENOENT. */
+int control_stat(struct mount *, struct span path, enum control_kind *ret_kind, struct err *);
+/* A file's content; a link's target. */
 int control_read(struct mount *, struct span path, struct buf *out, struct err *);
-typedef int (*control_fn)(void *context, const char *name, bool directory);
+typedef int (*control_fn)(void *context, const char *name, enum control_kind kind);
 int control_list(struct mount *, struct span path, control_fn each, void *context, struct err *);
 int control_remove(struct mount *, struct span path, struct err *);
 /* The reason of a draft; why another file was last refused. -ENODATA. */
@@ -523,6 +558,9 @@ void metric_label(struct buf *out, const char *text);
 /* How the delivery of changes stands: a member of the status, and as metrics. */
 void delivery_json(struct mount *, struct buf *out);
 void delivery_metrics(struct mount *, struct buf *out);
+/* What was deleted as too old or too many: likewise. */
+void kept_json(struct mount *, struct buf *out);
+void kept_metrics(struct mount *, struct buf *out);
 
 extern const struct fuse_lowlevel_ops itemfs_ops;
 

@@ -43,6 +43,10 @@ int fs_xattr_set(struct mount *, struct inode *inode, struct span name, struct s
 int fs_xattr_remove(struct mount *, struct inode *inode, struct span name, bool *ret_rewritten,
                     struct err *);
 int fs_xattr_list(struct mount *, struct inode *inode, struct buf *out, struct err *);
+/* Whether the attribute of ours NAME (what follows "user.itemfs.") asks for an update of an item,
+ * "add.hits": then RET_UPDATE is that with VALUE, and points to both. (update.c) */
+bool update_from_xattr(struct span name, struct span value, struct update *ret_update);
+int fs_update(struct mount *, struct inode *inode, const struct update *, struct err *);
 
 /* Listings (dir.c) answer for themselves. */
 struct listing;

@@ -20,6 +20,8 @@ struct inode *inode_hold(fuse_req_t req, fuse_ino_t node)
     pthread_mutex_unlock(&mount->cache->lock);
     if (!inode)
         fuse_reply_err(req, ESTALE);
+    else
+        settle(mount, inode);
     return inode;
 }
 
@@ -92,10 +94,10 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 }
 
 /* The kernel is not to remember that a name is absent where another spelling can make it appear,
- * nor in the few places where asking again costs nothing. */
+ * where nobody may tell of it, nor in the few places where asking again costs nothing. */
 static bool may_appear(const struct inode *dir, const char *name)
 {
-    if (!dir->volume)
+    if (!dir->volume || volume_table(dir->volume)->untold)
         return true;
     return volume_table(dir->volume)->keys == KEYS_TAGS && dir->kind == INODE_TABLE &&
            name_is_item(span_text(name)) && strchr(name, '_');
@@ -231,9 +233,14 @@ static void op_readlink(fuse_req_t req, fuse_ino_t node)
     struct err err = {0};
     cleanup(buf_release) struct buf target;
     buf_init(&target, 1 << 16);
-    int code = inode->kind == INODE_LINK
-                   ? backend_scratch_read(inode->volume->backend, inode->scratch->id, &target, &err)
-                   : -EINVAL;
+    int code = -EINVAL;
+    struct interrupt interrupt;
+    interrupt_begin(&interrupt, req, inode, true);
+    if (inode->kind == INODE_LINK)
+        code = backend_scratch_read(inode->volume->backend, inode->scratch->id, &target, &err);
+    else if (inode->kind == INODE_CONTROL)
+        code = control_read(mount, inode_name(inode), &target, &err);
+    interrupt_end(&interrupt);
     buf_add_char(&target, '\0');
     if (code == 0)
         code = buf_error(&target);

@@ -15,7 +15,8 @@ bool dir_holds_items(const struct inode *dir)
 
 bool inode_expired(const struct inode *inode)
 {
-    return inode->kind == INODE_ITEM && item_expired(inode->meta.ttl, clock_now_s());
+    return inode->kind == INODE_ITEM &&
+           item_gone(volume_table(inode->volume), inode->meta.ttl, clock_now_s());
 }
 
 struct key dir_key(const struct inode *dir, struct span part)
@@ -45,22 +46,17 @@ void key_copy_release(struct key_copy *copy)
     buf_release(&copy->bytes);
 }
 
-/* The attribute whose values the entries of DIR are. */
-static enum value_type part_type(const struct inode *dir)
+/* The name of PART in DIR. */
+static void add_name(const struct inode *dir, struct span part, const char *suffix, struct buf *out)
 {
-    const struct table *table = volume_table(dir->volume);
-    return dir->kind == INODE_PARTITION ? table->sort.type : table->partition.type;
+    key_part_to_name(volume_table(dir->volume), dir->kind == INODE_PARTITION, part, suffix, out);
 }
 
 void inode_file_name(const struct inode *inode, struct buf *out)
 {
     switch (inode_kind(inode)) {
-    case INODE_ITEM:
-        name_from_part(part_type(inode->parent), inode_name(inode), KEY_ITEM_SUFFIX, out);
-        break;
-    case INODE_PARTITION:
-        name_from_part(part_type(inode->parent), inode_name(inode), "", out);
-        break;
+    case INODE_ITEM: add_name(inode->parent, inode_name(inode), KEY_ITEM_SUFFIX, out); break;
+    case INODE_PARTITION: add_name(inode->parent, inode_name(inode), "", out); break;
     default: buf_add_span(out, inode_name(inode)); break;
     }
 }
@@ -85,7 +81,8 @@ static int parse_part(const struct inode *dir, struct span name, struct place *p
     cleanup(buf_release) struct buf raw;
     buf_init(&raw, KEY_PART_MAX);
     bool tags = table->keys == KEYS_TAGS && dir->kind == INODE_TABLE;
-    int code = name_to_part(part_type(dir), name, suffix, tags ? &raw : &place->part, err);
+    int code = key_part_from_name(table, dir->kind == INODE_PARTITION, name, suffix,
+                                  tags ? &raw : &place->part, err);
     if (code < 0)
         return code;
     place->hashed = code == 1;

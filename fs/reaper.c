@@ -80,6 +80,7 @@ __attribute__((noreturn)) static void reap(int connection, pid_t daemon)
     prctl(PR_SET_NAME, "itemfs-reaper");
     prctl(PR_SET_PDEATHSIG, SIGUSR1);
     close_range(0, ~0u, 0);
+    (void)!chdir("/"); /* where it was started may be unmounted */
     int aborter = open_aborter(connection);
     int signal_number = 0;
     if (aborter < 0)

@@ -74,6 +74,7 @@ static int become_item_locked(struct rename *rename, const struct action *put, s
     struct edit *edit = source->edit;
     if (edit) {
         edit->dirty = edit->written = edit->emptied = edit->fresh = edit->timed = false;
+        edit->round++;
         edit->base = source->meta.version;
         edit->bytes.max = mount->config->max_item_size;
         buf_clear(&edit->bytes);

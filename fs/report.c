@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Telling why: the log, user.itemfs.error, and the drafts of refused saves. */
+#include "backend/drafts.h"
 #include "fs/mount.h"
 
 #include <errno.h>
@@ -87,57 +88,19 @@ static void draft_place(struct mount *mount, const struct inode *dir, struct spa
     buf_add_span(path, name);
 }
 
-/* Whether PATH is taken by another draft, and perhaps by one that says what this one will. */
-struct path_search {
-    struct span path, reason;
-    uint64_t size;
-    bool taken;
-    uint64_t alike; /* its id; 0: it differs */
+/* Those that wait for the backend. */
+struct held_search {
+    struct mount *mount;
+    struct span table;
 };
 
-static int path_taken(void *context, const struct draft *draft)
+static void note_held(void *context, struct draft_naming *naming)
 {
-    struct path_search *search = context;
-    if (!span_equal(draft->path, search->path))
-        return 0;
-    search->taken = true;
-    if (draft->size == search->size && span_equal(draft->reason, search->reason))
-        search->alike = draft->id;
-    return 1;
-}
-
-static bool draft_has(struct backend *backend, uint64_t id, struct span bytes)
-{
-    cleanup(buf_release) struct buf body;
-    buf_init(&body, SIZE_MAX / 2);
-    return id && backend_draft_read(backend, id, &body, NULL) == 0 &&
-           span_equal(buf_span(&body), bytes);
-}
-
-/* Makes DRAFT's path, in PATH, the first of PATH, PATH.2, PATH.3 .. that no draft has. False when
- * one of those has the same BYTES, refused for the same reason: a backup that is tried every night
- * keeps one. */
-static bool find_path(struct mount *mount, struct backend *backend, struct draft *draft,
-                      struct buf *path, struct span bytes)
-{
-    size_t stem = path->len;
-    for (int number = 2;; number++) {
-        struct path_search search = {buf_span(path), draft->reason, draft->size, false, 0};
-        draft->path = search.path;
-        if (backend_draft_list(backend, draft->table, path_taken, &search, NULL) < 0)
-            return true;
-        if (draft_has(backend, search.alike, bytes))
-            return false;
-        pthread_mutex_lock(&mount->cache->lock);
-        for (struct held_draft *held = mount->held; held; held = held->next)
-            if (span_equal(held->draft.table, draft->table))
-                path_taken(&search, &held->draft);
-        pthread_mutex_unlock(&mount->cache->lock);
-        if (!search.taken)
-            return true;
-        buf_resize(path, stem);
-        buf_addf(path, ".%d", number);
-    }
+    const struct held_search *search = context;
+    scoped_lock(&search->mount->cache->lock);
+    for (struct held_draft *held = search->mount->held; held; held = held->next)
+        if (span_equal(held->draft.table, search->table))
+            draft_naming_note(naming, &held->draft);
 }
 
 static int draft_write(struct backend *backend, const struct draft *draft, struct span bytes,
@@ -268,7 +231,8 @@ void draft_keep(struct mount *mount, const struct inode *dir, struct span name, 
                           .reason = span_text(err_text(err, code)),
                           .time_ns = clock_now_ns(),
                           .size = bytes.len};
-    if (!id && !find_path(mount, backend, &draft, &path, bytes))
+    struct held_search search = {mount, table};
+    if (!id && draft_name(backend, &draft, &path, bytes, note_held, &search, NULL) == 1)
         return;
     int written = draft_write(backend, &draft, bytes, &id, NULL);
     if (written == -ENOENT) { /* somebody has removed the earlier one */

@@ -25,7 +25,8 @@ static void meta_from_backend(struct inode_meta *meta, const struct item_meta *f
                                 .ctime_ns = from->ctime_ns,
                                 .ttl = from->ttl,
                                 .change_ns = from->change_ns,
-                                .change = (uint8_t)from->change};
+                                .change = (uint8_t)from->change,
+                                .unreadable = from->unreadable};
 }
 
 /* The kernel may keep a listing of DIR only until something in it expires. */
@@ -86,6 +87,7 @@ struct inode *adopt_item_locked(struct mount *mount, struct inode *dir, struct s
                                 struct scan_mark mark)
 {
     struct inode *inode = known_item_locked(mount, dir, part, meta->version, mark);
+    expires_in_locked(dir, inode ? inode->meta.ttl : meta->ttl); /* also of a listing made anew */
     if (inode)
         return inode;
     if (cache_has_moved(mount->cache, dir, part, mark.stamp) || grace_find_locked(mount, dir, part))
@@ -95,8 +97,7 @@ struct inode *adopt_item_locked(struct mount *mount, struct inode *dir, struct s
         return NULL;
     meta_from_backend(&inode->meta, meta);
     inode_told_at(inode, mark.ms);
-    expires_in_locked(dir, meta->ttl);
-    struct body *bytes = body.data ? body_new(body) : NULL;
+    struct body *bytes = body.data && !meta->unreadable ? body_new(body) : NULL;
     if (bytes)
         inode_set_body(mount->cache, inode, bytes);
     return inode;
@@ -133,6 +134,22 @@ static enum found find_item_locked(struct mount *mount, struct inode *dir, struc
         grace_find_locked(mount, dir, part) ||
         (absence_counts(mount, dir) && cache_is_absent(mount->cache, dir, CLASS_ITEM, part));
     return absent ? FOUND_NOTHING : FETCH;
+}
+
+/* An item that changes each time while it is read: as it was while it was asked for, under no name.
+ * The caller gets a reference. */
+static int passing_item_locked(struct mount *mount, struct inode *dir, struct span part,
+                               const struct item_meta *meta, struct span body,
+                               struct inode **ret_inode, struct err *err)
+{
+    if (grace_find_locked(mount, dir, part))
+        return absent(err);
+    struct inode *inode = adopt_item_locked(mount, dir, part, meta, body, mark_now_locked(mount));
+    if (!inode)
+        return -ENOMEM;
+    *ret_inode = inode_ref(inode);
+    inode_detach(mount->cache, inode, INODE_OUTDATED);
+    return 0;
 }
 
 int resolve_item(struct mount *mount, struct inode *dir, struct span part, struct inode **ret_inode,
@@ -174,18 +191,19 @@ int resolve_item(struct mount *mount, struct inode *dir, struct span part, struc
             *ret_inode = inode_ref(inode);
             return 0;
         }
+        if (tries + 1 == RESOLVE_TRIES)
+            return passing_item_locked(mount, dir, part, &meta, shown, ret_inode, err);
     }
-    return err_set(err, EAGAIN, "table %s: the item changes faster than it can be read",
-                   volume_table(dir->volume)->name);
+    return absent(err); /* each time that it was asked for */
 }
 
 /* --- Hashed names: the part begins with PREFIX and has NAME --- */
 
 struct search {
     struct span prefix, name;
-    enum value_type type;
-    bool in_partition;
-    bool ordered; /* parts come in order: one behind the prefix ends the search */
+    const struct table *table;
+    bool in_partition; /* parts are of the sort key */
+    bool ordered;      /* parts come in order: one behind the prefix ends the search */
     const char *suffix;
     struct buf *part;
     struct buf candidate;
@@ -198,7 +216,7 @@ static int search_each(struct search *search, struct span part)
         memcmp(part.data, search->prefix.data, search->prefix.len) != 0)
         return search->ordered && span_compare(part, search->prefix) > 0;
     buf_clear(&search->candidate);
-    name_from_part(search->type, part, search->suffix, &search->candidate);
+    key_part_to_name(search->table, search->in_partition, part, search->suffix, &search->candidate);
     if (!span_equal(buf_span(&search->candidate), search->name))
         return 0;
     buf_clear(search->part);
@@ -228,22 +246,20 @@ static int search_hashed(struct mount *mount, struct inode *dir, struct span nam
     (void)mount;
     const struct table *table = volume_table(dir->volume);
     struct backend *backend = dir->volume->backend;
-    struct search search = {.name = name, .part = &place->part};
+    struct search search = {.name = name, .table = table, .part = &place->part};
     cleanup(buf_release) struct buf prefix;
     buf_init(&prefix, KEY_PART_MAX);
     buf_add_span(&prefix, buf_span(&place->part));
     search.prefix = buf_span(&prefix);
-    search.ordered = backend_can(backend, BACKEND_ORDERED);
+    search.ordered = backend_can(backend, BACKEND_ORDERED) && !table->unordered;
     struct span start = span_of(prefix.data, search.ordered && prefix.len ? prefix.len - 1 : 0);
     buf_init(&search.candidate, KEY_PART_MAX);
     int code;
     if (place->kind == PLACE_PARTITION) {
-        search.type = table->partition.type;
         search.suffix = "";
         code = backend_partitions(backend, table, start, 0, search_partition, &search, err);
     } else {
         search.in_partition = dir->kind == INODE_PARTITION;
-        search.type = search.in_partition ? table->sort.type : table->partition.type;
         search.suffix = KEY_ITEM_SUFFIX;
         struct walk walk = {.after = dir_key(dir, start), .in_partition = search.in_partition};
         code = backend_walk(backend, table, &walk, search_item, &search, err);
@@ -316,6 +332,10 @@ void partition_lingers_locked(struct inode *dir)
     inode_list_locally(dir);
 }
 
+/*
+ * In a partition that is written to all the time something always moves meanwhile. One that was
+ * there is shown all the same, and asked for again before anything counts on it (attr.c).
+ */
 static int resolve_partition(struct mount *mount, struct inode *dir, struct span part,
                              struct inode **ret_inode, struct err *err)
 {
@@ -336,19 +356,20 @@ static int resolve_partition(struct mount *mount, struct inode *dir, struct span
         if (code < 0 && code != -ENOENT)
             return code;
         scoped_lock(lock);
-        if (cache_has_moved(mount->cache, dir, part, mark.stamp))
+        bool moved = cache_has_moved(mount->cache, dir, part, mark.stamp);
+        if (code == -ENOENT && moved)
             continue;
         if (code == -ENOENT)
             return absent(err);
         inode = adopt_partition_locked(mount, dir, part, changed_ns);
         if (!inode)
             return -ENOMEM;
-        partition_told_locked(mount, inode, mark.ms);
+        if (!moved)
+            partition_told_locked(mount, inode, mark.ms);
         *ret_inode = inode_ref(inode);
         return 0;
     }
-    return err_set(err, EAGAIN, "table %s: the partition changes faster than it can be read",
-                   volume_table(dir->volume)->name);
+    return absent(err); /* each time that it was asked for */
 }
 
 static enum inode_kind scratch_inode_kind(enum scratch_kind kind)
@@ -449,8 +470,8 @@ static int resolve_control(struct mount *mount, struct inode *dir, struct span n
             buf_add_char(&path, '/');
         buf_add_span(&path, name);
     }
-    bool directory;
-    int code = control_stat(mount, buf_span(&path), &directory, err);
+    enum control_kind kind;
+    int code = control_stat(mount, buf_span(&path), &kind, err);
     if (code < 0)
         return code;
     scoped_lock(&mount->cache->lock);
@@ -462,7 +483,7 @@ static int resolve_control(struct mount *mount, struct inode *dir, struct span n
     if (!inode)
         return -ENOMEM;
     inode->linger = false;
-    inode->meta.change = directory;
+    inode->meta.change = (uint8_t)kind;
     *ret_inode = inode_ref(inode);
     return 0;
 }

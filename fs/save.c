@@ -39,6 +39,8 @@ static int read_item(struct mount *mount, struct inode *inode, struct key key, u
 {
     struct backend *backend = inode->volume->backend;
     int code = backend_get(backend, volume_table(inode->volume), key, meta, raw, err);
+    if (code == 0 && meta->version == version && meta->unreadable)
+        return err_set(err, EIO, "%.*s", (int)raw->len, raw->data);
     if (code == 0 && meta->version == version)
         return 0;
     if (code < 0 && code != -ENOENT)
@@ -187,9 +189,8 @@ void supersede_locked(struct mount *mount, struct inode *dir, struct span part)
     struct inode *other = inode_find(mount->cache, dir, CLASS_ITEM, part);
     cleanup(buf_release) struct buf name;
     buf_init(&name, SIZE_MAX / 2);
-    const struct table *table = volume_table(dir->volume);
-    name_from_part(dir->kind == INODE_PARTITION ? table->sort.type : table->partition.type, part,
-                   KEY_ITEM_SUFFIX, &name);
+    key_part_to_name(volume_table(dir->volume), dir->kind == INODE_PARTITION, part, KEY_ITEM_SUFFIX,
+                     &name);
     if (other) {
         inode_ref(other);
         inode_detach(mount->cache, other, INODE_OUTDATED);
@@ -227,6 +228,7 @@ static void committed_locked(struct mount *mount, struct inode *inode)
 
 static void saving_ended_locked(struct mount *mount, struct inode *inode)
 {
+    inode->edit->round++;
     inode->edit->saving = false;
     pthread_cond_broadcast(&mount->cache->changed);
 }
@@ -356,6 +358,15 @@ static int refuse(struct mount *mount, struct inode *inode, int code, struct err
     return code;
 }
 
+/* As if the save had not been tried. */
+static int give_up(struct mount *mount, struct inode *inode, int code)
+{
+    scoped_lock(&mount->cache->lock);
+    inode->edit->saving = false;
+    pthread_cond_broadcast(&mount->cache->changed);
+    return code;
+}
+
 static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
                        bool *ret_rewritten, struct err *err)
 {
@@ -387,6 +398,8 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     if (code == 0 && rekeyed)
         draft_keep_rekeyed(mount, inode->parent, buf_span(&name), copy.key, buf_span(&edit->bytes));
     key_copy_release(&copy);
+    if (code < 0 && (flags & SAVE_TRY))
+        return give_up(mount, inode, code);
     if (code < 0)
         return refuse(mount, inode, code, err);
     atomic_fetch_add_explicit(&mount->saves, 1, memory_order_relaxed);
@@ -408,12 +421,13 @@ static int commit_item(struct mount *mount, struct inode *inode, unsigned flags,
     return 0;
 }
 
-/* Whether there is something to commit; marks the edit as saving if so. */
-static bool begin_locked(struct mount *mount, struct inode *inode, unsigned flags)
+/* Whether there is something to commit, in ROUND if that is not 0; marks the edit as saving if so.
+ */
+static bool begin_locked(struct mount *mount, struct inode *inode, unsigned round, unsigned flags)
 {
     wait_saved_locked(mount, inode);
     struct edit *edit = inode->edit;
-    if (!edit || ((flags & SAVE_LAST) && edit->writers > 0))
+    if (!edit || (round && edit->round != round) || ((flags & SAVE_LAST) && edit->writers > 0))
         return false;
     bool fresh = edit->fresh && (flags & SAVE_FRESH);
     if (!edit->dirty && !fresh)
@@ -426,21 +440,27 @@ static bool begin_locked(struct mount *mount, struct inode *inode, unsigned flag
     return true;
 }
 
-int save(struct mount *mount, struct inode *inode, unsigned flags, bool *ret_rewritten,
-         struct err *err)
+int save_round(struct mount *mount, struct inode *inode, unsigned round, unsigned flags,
+               bool *ret_rewritten, struct err *err)
 {
     if (ret_rewritten)
         *ret_rewritten = false;
     if (inode->kind != INODE_ITEM && inode->kind != INODE_FILE)
         return 0;
     pthread_mutex_lock(&mount->cache->lock);
-    bool wanted = begin_locked(mount, inode, flags);
+    bool wanted = begin_locked(mount, inode, round, flags);
     pthread_mutex_unlock(&mount->cache->lock);
     if (!wanted)
         return 0;
     if (inode->kind == INODE_FILE)
         return commit_scratch(mount, inode, flags, err);
     return commit_item(mount, inode, flags, ret_rewritten, err);
+}
+
+int save(struct mount *mount, struct inode *inode, unsigned flags, bool *ret_rewritten,
+         struct err *err)
+{
+    return save_round(mount, inode, 0, flags, ret_rewritten, err);
 }
 
 /* One inode with something unsaved, with a reference. */

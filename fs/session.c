@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "deliver/deliver.h"
 #include "fs/changes.h"
+#include "upkeep/upkeep.h"
 
 #define WORKERS 16
 #define FILESYSTEM "fuse.itemfs"
@@ -137,10 +138,12 @@ int mountpoint_check(const char *path, char **ret_path, struct err *err)
 static const int ending_signals[] = {SIGHUP, SIGINT, SIGTERM};
 #define ENDING_COUNT (sizeof ending_signals / sizeof ending_signals[0])
 static struct sigaction fuse_actions[ENDING_COUNT];
-static bool caught; /* signals are */
+static bool caught;          /* signals are */
+static _Atomic int ended_by; /* the signal */
 
 static void on_end(int number)
 {
+    atomic_store(&ended_by, number);
     interrupt_all();
     for (size_t i = 0; i < ENDING_COUNT; i++)
         if (ending_signals[i] == number)
@@ -162,6 +165,24 @@ static int catch_signals(struct fuse_session *session)
         sigaction(ending_signals[i], &ours, NULL);
     }
     return 0;
+}
+
+/* Only the thread that waits for the end takes them: any other's would not wake it. The threads
+ * that are made meanwhile inherit it. */
+static void hold_signals(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < ENDING_COUNT; i++)
+        sigaddset(&set, ending_signals[i]);
+    pthread_sigmask(how, &set, NULL);
+}
+
+void session_wake(struct mount *mount)
+{
+    int number = atomic_load(&ended_by);
+    if (number && atomic_load(&mount->serving))
+        pthread_kill(mount->server, number);
 }
 
 static void release_signals(struct fuse_session *session)
@@ -224,9 +245,15 @@ int session_start(struct config *config, const char *mountpoint, struct fuse_arg
         config_free(config);
         return -ENOMEM;
     }
+    hold_signals(SIG_BLOCK);
     int code = session_new(mount, args, err);
+    config->watch = true;
     if (code == 0)
-        code = source_open(config, !config->read_only, &mount->source, err);
+        code = source_check_mountpoint(config, mountpoint, err);
+    if (code == 0)
+        code = source_open(config, !config->read_only, &mount->stored, err);
+    if (code == 0)
+        code = source_show(mount->stored, &mount->source, err);
     if (code == 0)
         code = session_mount(mount, err);
     if (code == 0)
@@ -238,15 +265,30 @@ int session_start(struct config *config, const char *mountpoint, struct fuse_arg
     if (code == 0)
         code = changes_start(mount, err);
     if (code == 0)
-        code = follow_start(mount, err);
-    if (code == 0)
-        code = deliver_start(config, mount->source, mount->mountpoint, &mount->deliver, err);
+        code = follow_prepare(mount, err);
     if (code < 0) {
         session_stop(mount);
         return code;
     }
     *ret_mount = mount;
     return 0;
+}
+
+static void first_read_failed(void *context, const char *table, const char *why)
+{
+    (void)context;
+    log_warning("profile", "table %s: the first read failed: %s", table, why);
+}
+
+int session_begin(struct mount *mount, struct err *err)
+{
+    source_first_reads(mount->stored, first_read_failed, NULL);
+    int code = follow_start(mount, err);
+    if (code == 0)
+        code = deliver_start(mount->config, mount->stored, mount->mountpoint, &mount->deliver, err);
+    if (code == 0)
+        code = upkeep_start(mount->config, mount->stored, &mount->upkeep, err);
+    return code;
 }
 
 int session_run(struct mount *mount)
@@ -257,7 +299,11 @@ int session_run(struct mount *mount)
     fuse_loop_cfg_set_max_threads(loop, WORKERS);
     fuse_loop_cfg_set_idle_threads(loop, WORKERS);
     fuse_loop_cfg_set_clone_fd(loop, 0);
+    mount->server = pthread_self();
+    atomic_store(&mount->serving, true);
+    hold_signals(SIG_UNBLOCK);
     int code = fuse_session_loop_mt(mount->session, loop);
+    atomic_store(&mount->serving, false);
     fuse_loop_cfg_destroy(loop);
     return code < 0 ? code : 0; /* above 0: the signal that ended it */
 }
@@ -300,7 +346,8 @@ static void free_lists(struct mount *mount)
 void session_stop(struct mount *mount)
 {
     deliver_leave(mount->deliver);
-    if (mount->follower_started || mount->keeper_started)
+    upkeep_stop(mount->upkeep);
+    if (mount->followers)
         follow_stop(mount);
     if (mount->notifier)
         finish_work(mount);
@@ -319,6 +366,7 @@ void session_stop(struct mount *mount)
     listings_free(mount);
     handles_free(mount);
     source_close(mount->source);
+    source_close(mount->stored);
     free_lists(mount);
     volumes_free(mount);
     cache_free(mount->cache);

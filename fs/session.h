@@ -11,12 +11,17 @@ int mountpoint_check(const char *path, char **ret_path, struct err *err);
 
 /* In place: /proc/self/mountinfo writes space, tab, newline and backslash as octal escapes. */
 void unescape_octal(char *text);
-/* Opens the source, mounts, and starts the threads. ARGS are for libfuse. Takes CONFIG, also on
- * failure. */
+/* Opens the source, mounts, and reads what tables there are. ARGS are for libfuse. Takes CONFIG,
+ * also on failure. */
 int session_start(struct config *config, const char *mountpoint, struct fuse_args *args,
                   struct mount **ret_mount, struct err *err);
+/* Starts the threads that may log at any time. On failure, session_stop. */
+int session_begin(struct mount *mount, struct err *err);
 /* Serves requests until unmounted or told to end by a signal. */
 int session_run(struct mount *mount);
+/* A signal that came in the moment before `session_run` went to sleep has not woken it: it is sent
+ * again. */
+void session_wake(struct mount *mount);
 /* How workers wait for requests. (workers.c) */
 int session_workers(struct fuse_session *session);
 /* The mount ends: nobody waits any more for what is only read. May be called by a signal's handler.

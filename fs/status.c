@@ -34,27 +34,70 @@ static struct numbers numbers_now(struct mount *mount)
     return now;
 }
 
+struct replica_list {
+    struct buf *out;
+    size_t count;
+};
+
+static int add_replica(void *context, const struct replica_state *state)
+{
+    struct replica_list *list = context;
+    struct buf *out = list->out;
+    buf_add_text(out, list->count++ ? ", {\"path\": " : "{\"path\": ");
+    json_add_string(out, span_text(state->path));
+    buf_addf(out, ", \"in_use\": %s", state->in_use ? "true" : "false");
+    if (!state->in_use) {
+        buf_add_text(out, ", \"reason\": ");
+        json_add_string(out, span_text(state->reason));
+        buf_addf(out, ", \"since\": %" PRId64, state->since_ns / NS_PER_S);
+    }
+    buf_add_char(out, '}');
+    return 0;
+}
+
+static void add_replicas(struct backend *backend, struct buf *out)
+{
+    struct replica_list list = {out, 0};
+    uint64_t foreign;
+    if (!backend_can(backend, BACKEND_FILES))
+        return;
+    buf_add_text(out, ", \"replicas\": [");
+    backend_replicas(backend, add_replica, &list, &foreign);
+    buf_addf(out, "], \"foreign_files\": %" PRIu64, foreign);
+}
+
+/* What tells a backend from others of its kind: a file, or where a service is. */
+static void add_place(const struct backend_config *config, struct buf *out)
+{
+    const char *name = config->path ? "path" : config->endpoint ? "endpoint" : "region";
+    const char *value = config->path       ? config->path
+                        : config->endpoint ? config->endpoint
+                        : config->region   ? config->region
+                                           : "";
+    if (config->replicas.count) {
+        name = "path";
+        value = config->replicas.paths[0];
+    }
+    buf_addf(out, ", \"%s\": ", name);
+    json_add_string(out, span_text(value));
+}
+
 static void add_backend(const struct mount *mount, size_t index, struct buf *out)
 {
-    const struct backend *backend = mount->source->backends[index];
+    const struct backend *backend = mount->stored->backends[index];
     const struct backend_config *config = &mount->config->backends[index];
     buf_add_text(out, "    {\"name\": ");
     json_add_string(out, span_text(config->name));
-    buf_addf(out, ", \"kind\": \"%s\", \"%s\": ", backend->ops->kind,
-             config->path       ? "path"
-             : config->endpoint ? "endpoint"
-                                : "region");
-    json_add_string(out, span_text(config->path       ? config->path
-                                   : config->endpoint ? config->endpoint
-                                   : config->region   ? config->region
-                                                      : ""));
+    buf_addf(out, ", \"kind\": \"%s\"", backend->ops->kind);
+    add_place(config, out);
     buf_addf(out,
              ", \"reads\": %" PRIu64 ", \"read_errors\": %" PRIu64 ", \"writes\": %" PRIu64
              ", \"write_errors\": %" PRIu64,
              backend->counters.reads, backend->counters.read_errors, backend->counters.writes,
              backend->counters.write_errors);
-    usage_json(mount->source->backends[index], out);
-    buf_addf(out, "}%s\n", index + 1 < mount->source->count ? "," : "");
+    usage_json(mount->stored->backends[index], out);
+    add_replicas(mount->stored->backends[index], out);
+    buf_addf(out, "}%s\n", index + 1 < mount->stored->count ? "," : "");
 }
 
 void status_json(struct mount *mount, struct buf *out)
@@ -65,7 +108,7 @@ void status_json(struct mount *mount, struct buf *out)
     buf_addf(out, ",\n  \"mounted\": %" PRId64 ",\n  \"read_only\": %s,\n",
              mount->mounted_ns / NS_PER_S, mount->config->read_only ? "true" : "false");
     buf_add_text(out, "  \"backends\": [\n");
-    for (size_t i = 0; i < mount->source->count; i++)
+    for (size_t i = 0; i < mount->stored->count; i++)
         add_backend(mount, i, out);
     buf_add_text(out, "  ],\n");
     streams_json(mount, out);
@@ -81,6 +124,7 @@ void status_json(struct mount *mount, struct buf *out)
              mount->saves, mount->refusals, mount->conflicts, mount->foreign_changes,
              now.held_drafts, now.waiting_deletes);
     delivery_json(mount, out);
+    kept_json(mount, out);
     buf_add_text(out, "\n}\n");
 }
 
@@ -97,8 +141,8 @@ static void backend_metric(struct mount *mount, struct buf *out, const char *nam
 {
     buf_addf(out, "# HELP itemfs_backend_%s %s\n# TYPE itemfs_backend_%s counter\n", name, help,
              name);
-    for (size_t i = 0; i < mount->source->count; i++) {
-        const char *counters = (const char *)&mount->source->backends[i]->counters;
+    for (size_t i = 0; i < mount->stored->count; i++) {
+        const char *counters = (const char *)&mount->stored->backends[i]->counters;
         uint64_t value = *(const _Atomic uint64_t *)(const void *)(counters + offset);
         buf_addf(out, "itemfs_backend_%s{backend=\"%s\"} ", name, mount->config->backends[i].name);
         if (divisor == 1)
@@ -106,6 +150,27 @@ static void backend_metric(struct mount *mount, struct buf *out, const char *nam
         else
             buf_addf(out, "%.6f\n", (double)value / divisor);
     }
+}
+
+static int count_out(void *context, const struct replica_state *state)
+{
+    *(uint64_t *)context += !state->in_use;
+    return 0;
+}
+
+static void folder_metrics(struct mount *mount, struct buf *out)
+{
+    uint64_t outs = 0, foreign = 0;
+    if (!may_change_behind(mount, NULL))
+        return;
+    for (size_t i = 0; i < mount->stored->count; i++) {
+        uint64_t some;
+        backend_replicas(mount->stored->backends[i], count_out, &outs, &some);
+        foreign += some;
+    }
+    metric(out, "replicas_out", "gauge", "Replicas that are out of use.", outs);
+    metric(out, "foreign_files", "gauge", "Files in folders that look like items and are none.",
+           foreign);
 }
 
 void status_metrics(struct mount *mount, struct buf *out)
@@ -141,7 +206,9 @@ void status_metrics(struct mount *mount, struct buf *out)
                    offsetof(struct backend_counters, read_ns), 1e9);
     backend_metric(mount, out, "write_seconds_total", "Time spent in writes.",
                    offsetof(struct backend_counters, write_ns), 1e9);
+    folder_metrics(mount, out);
     usage_metrics(mount, out);
     streams_metrics(mount, out);
     delivery_metrics(mount, out);
+    kept_metrics(mount, out);
 }

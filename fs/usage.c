@@ -140,9 +140,9 @@ void usage_metrics(struct mount *mount, struct buf *out)
         const struct family *family = &families[i];
         buf_addf(out, "# HELP itemfs_%s %s\n# TYPE itemfs_%s %s\n", family->name, family->help,
                  family->name, family->type);
-        for (size_t place = 0; place < mount->source->count; place++) {
+        for (size_t place = 0; place < mount->stored->count; place++) {
             struct sample sample = {family, mount->config->backends[place].name, out};
-            backend_usage(mount->source->backends[place], add_sample, &sample);
+            backend_usage(mount->stored->backends[place], add_sample, &sample);
         }
     }
 }

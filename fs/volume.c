@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "backend/profile/profile.h"
 #include "base/log.h"
 
 struct volume *volume_find_locked(struct mount *mount, struct span name)
@@ -21,6 +22,17 @@ struct volume *volume_by_id_locked(struct mount *mount, const struct backend *ba
     while (volume && (volume->backend != backend || volume_table(volume)->id != table_id))
         volume = volume->next;
     return volume;
+}
+
+void volume_stored(const struct mount *mount, struct volume *volume, struct backend **ret_backend,
+                   const struct table **ret_table)
+{
+    const struct table *table = volume_table(volume);
+    size_t place = 0;
+    while (mount->source->backends[place] != volume->backend)
+        place++;
+    *ret_backend = mount->stored->backends[place];
+    *ret_table = table->profile ? table->profile->stored : table;
 }
 
 static struct table *current_table(struct volume *volume)
@@ -92,7 +104,10 @@ static int volume_put_locked(struct mount *mount, struct backend *backend, struc
             name_gone_locked(mount, span_text(old->name), notify);
         if (renamed && notify)
             notify_name(mount, mount->cache->root, span_text(table->name));
+        bool reshown = old->profile != table->profile;
         volume_update_locked(volume, table);
+        if (reshown)
+            volume_changed_locked(mount, volume, true);
         return 0;
     }
     volume = calloc(1, sizeof *volume);
@@ -151,6 +166,16 @@ int volume_load(struct mount *mount, struct span name, struct err *err)
     return code;
 }
 
+bool may_change_behind(const struct mount *mount, const struct volume *volume)
+{
+    if (volume)
+        return backend_can(volume->backend, BACKEND_FILES);
+    for (size_t i = 0; i < mount->source->count; i++)
+        if (backend_can(mount->source->backends[i], BACKEND_FILES))
+            return true;
+    return false;
+}
+
 bool all_tell(const struct mount *mount)
 {
     for (size_t i = 0; i < mount->source->count; i++)
@@ -192,6 +217,10 @@ static int load_listed(struct mount *mount, char *name, bool notify, struct err 
         return 0;
     if (code == -EACCES && source_forbidden(mount->source, is_this, name) == 1) /* likewise */
         return 0;
+    if (code == -EINVAL) { /* made since the mount began, and not as the configuration has it */
+        log_warning("tables", "%s: not shown: %s", name, err_text(&own, code));
+        return 0;
+    }
     return code < 0 ? err_set(err, -code, "%s", err_text(&own, code)) : 0;
 }
 
@@ -211,8 +240,10 @@ int volumes_load(struct mount *mount, bool notify, struct err *err)
         scoped_lock(&mount->cache->lock);
         drop_missing_locked(mount, &names, notify);
         mount->volumes_told_ns = clock_steady_ns();
-        if (notify)
+        if (notify) {
+            mount->cache->root->relist = true;
             notify_directory(mount, mount->cache->root);
+        }
     }
     return code;
 }

@@ -3,6 +3,7 @@
  * Extended attributes. Ours all begin with "user.itemfs."; every other name is EOPNOTSUPP, not
  * ENODATA, at which `ls -l` stops asking for the whole device (docs/FUSE.md). Derived ones are
  * listed, and writing one back is accepted and ignored, so that rsync -X and cp -a restore cleanly.
+ * Those that ask for an update (update.c) can only be set.
  */
 #include "fs/operations.h"
 
@@ -45,12 +46,18 @@ static const char *const names[ATTRIBUTE_NONE] = {
     [ATTRIBUTE_ERROR] = "error",
 };
 
-static enum attribute attribute_of(struct span name)
+/* What follows PREFIX; empty where NAME is none of ours. */
+static struct span own_name(struct span name)
 {
     size_t prefix = strlen(PREFIX);
     if (name.len <= prefix || memcmp(name.data, PREFIX, prefix) != 0)
-        return ATTRIBUTE_NONE;
-    struct span rest = span_of(name.data + prefix, name.len - prefix);
+        return span_of(NULL, 0);
+    return span_from(name, prefix);
+}
+
+static enum attribute attribute_of(struct span name)
+{
+    struct span rest = own_name(name);
     int at = 0;
     while (at < ATTRIBUTE_NONE && !span_equal(rest, span_text(names[at])))
         at++;
@@ -86,7 +93,7 @@ static bool last_change_locked(const struct mount *mount, const struct inode *in
         return false;
     if (backend_can(inode->volume->backend, BACKEND_LOG)) {
         char id[33];
-        backend_change_id(inode->volume->backend, meta->version, id);
+        backend_change_id(inode->volume->backend, meta->version, meta->change_ns, id);
         memcpy(ret_change->id, id, sizeof id);
         ret_change->sequence = meta->version;
         return true;
@@ -278,7 +285,7 @@ static int set_stored_ttl(struct mount *mount, struct inode *inode, int64_t seco
     struct item_facts facts;
     if (code == 0)
         code = item_examine(table, copy.key, bytes, &facts, NULL, err);
-    if (code == 0 && (facts.is_object || facts.is_empty)) {
+    if (code == 0 && (facts.is_object || facts.is_empty) && !table->ttl_beside) {
         code = item_set_ttl(table, bytes, seconds, &out, err);
         bytes = buf_span(&out);
     }
@@ -370,6 +377,9 @@ int fs_xattr_set(struct mount *mount, struct inode *inode, struct span name, str
                  int flags, bool *ret_rewritten, struct err *err)
 {
     *ret_rewritten = false;
+    struct update update;
+    if (inode->kind == INODE_ITEM && update_from_xattr(own_name(name), value, &update))
+        return flags & XATTR_REPLACE ? -ENODATA : fs_update(mount, inode, &update, err);
     enum attribute attribute = attribute_of(name);
     if (attribute == ATTRIBUTE_NONE)
         return -EOPNOTSUPP;

@@ -38,6 +38,7 @@ struct slot {
     char *url;        /* of the last request, which the handle is set to; or NULL */
     CURLcode set;     /* the first failure of a request's settings */
     unsigned sending; /* how often this request was about to be sent */
+    bool cancelled;   /* this request */
     char problem[CURL_ERROR_SIZE];
 };
 
@@ -172,6 +173,8 @@ static void set_constants(struct slot *slot, const char *ca_file)
         set_long(slot, constants[i].option, constants[i].value);
     set_pointer(slot, CURLOPT_PROTOCOLS_STR, "http,https");
     set_pointer(slot, CURLOPT_USERAGENT, "itemfs/" ITEMFS_VERSION);
+    /* What comes compressed all the same is decoded: that goes with this option. */
+    set_pointer(slot, CURLOPT_ACCEPT_ENCODING, "identity");
     set_pointer(slot, CURLOPT_ERRORBUFFER, slot->problem);
     set_pointer(slot, CURLOPT_PREREQDATA, slot);
     if (ca_file) {
@@ -318,9 +321,12 @@ static void unset_request(struct slot *slot)
     set_pointer(slot, CURLOPT_WRITEDATA, NULL);
 }
 
-static bool is_cancelled(const struct http_request *request)
+/* Once it is, it stays so. */
+static bool look_cancelled(struct slot *slot, const struct http_request *request)
 {
-    return request->cancelled && atomic_load(request->cancelled);
+    slot->cancelled =
+        slot->cancelled || (request->cancelled && request->cancelled(request->cancelled_context));
+    return slot->cancelled;
 }
 
 static CURLcode slot_result(struct slot *slot)
@@ -364,7 +370,7 @@ static CURLcode slot_run(struct http *http, struct slot *slot, const struct http
     int running = 1;
     bool waited = false;
     CURLMcode code = curl_multi_add_handle(slot->multi, slot->easy);
-    while (code == CURLM_OK && running && !is_cancelled(request)) {
+    while (code == CURLM_OK && running && !look_cancelled(slot, request)) {
         code = curl_multi_perform(slot->multi, &running);
         if (code != CURLM_OK || !running)
             break;
@@ -432,10 +438,9 @@ static int failure_code(const struct slot *slot, CURLcode code)
     }
 }
 
-static int explain(const struct slot *slot, const struct http_request *request,
-                   const struct buf *body, CURLcode code, struct err *err)
+static int explain(const struct slot *slot, const struct buf *body, CURLcode code, struct err *err)
 {
-    if (is_cancelled(request))
+    if (slot->cancelled)
         return err_set(err, EINTR, "interrupted");
     if (buf_error(body) == -ENOMEM)
         return err_set(err, ENOMEM, "out of memory");
@@ -459,9 +464,7 @@ static int make_headers(const struct http_request *request, struct curl_slist **
                         struct err *err)
 {
     struct curl_slist *headers = NULL;
-    bool made = add_header(&headers, "Expect:") &&
-                add_header(&headers, "Accept-Encoding: identity") &&
-                add_header(&headers, "Accept:");
+    bool made = add_header(&headers, "Expect:") && add_header(&headers, "Accept:");
     bool broken = false;
     for (const char *const *line = request->headers; line && *line && made && !broken; line++) {
         broken = strpbrk(*line, "\r\n") != NULL;
@@ -493,6 +496,7 @@ static int perform(struct http *http, struct slot *slot, const struct http_reque
 
     buf_init(&body, request->keep ? request->keep : HTTP_BODY_MAX);
     slot->sending = 0;
+    slot->cancelled = false;
     int error = make_headers(request, &headers, err);
     if (error)
         return error;
@@ -503,7 +507,7 @@ static int perform(struct http *http, struct slot *slot, const struct http_reque
     if (code == CURLE_OK)
         fill_response(slot, &body, response);
     else
-        error = explain(slot, request, &body, code, err);
+        error = explain(slot, &body, code, err);
     unset_request(slot);
     wipe_headers(headers);
     return error;

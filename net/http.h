@@ -3,11 +3,11 @@
 #ifndef NET_HTTP_H
 #define NET_HTTP_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/err.h"
 #include "base/span.h"
 
@@ -40,13 +40,14 @@ struct http_request {
                     closed only when the request has gone, and then nobody knows what became of it */
     size_t keep; /* bytes of the answer's body that are of interest: the rest is read and thrown
                     away, less than HTTP_BODY_MAX. 0: all, HTTP_BODY_MAX at most */
-    const atomic_bool *cancelled; /* may be NULL; looked at at least every 200 ms: -EINTR */
+    cancelled_fn cancelled; /* may be NULL; asked at least every 200 ms: -EINTR */
+    const void *cancelled_context;
 };
 
 /* What of an answer's headers matters here; "" or 0 where absent. */
 struct http_response {
     long status;
-    struct buf body; /* as sent, decoded from chunks; never compressed, since none is asked for */
+    struct buf body;        /* without chunks or compression; none is asked for */
     char request_id[80];    /* x-amzn-requestid */
     char crc32[16];         /* x-amz-crc32 */
     char date[40];          /* Date */

@@ -59,6 +59,7 @@ int client_open(const struct client_options *options, struct client **ret_client
         return err_set(err, ENOMEM, "out of memory");
     pthread_mutex_init(&client->lock, NULL);
     retry_bucket_init(&client->bucket);
+    client->told_s = CLIENT_UNTOLD;
     client->items.prefix = ITEMS_PREFIX;
     client->streams.prefix = STREAMS_PREFIX;
     client->deadline_ms = options->deadline_ms ? options->deadline_ms : CLIENT_DEADLINE_MS;
@@ -100,6 +101,12 @@ const char *client_endpoint(const struct client *client)
 int64_t client_deadline_ns(const struct client *client)
 {
     return client->deadline_ms * INT64_C(1000000);
+}
+
+bool client_skew(const struct client *client, int64_t *ret_seconds)
+{
+    *ret_seconds = atomic_load(&client->told_s);
+    return *ret_seconds != CLIENT_UNTOLD;
 }
 
 void client_counts(const struct client *client, struct client_counts *ret_counts)

@@ -29,6 +29,9 @@ int client_open(const struct client_options *options, struct client **ret_client
 void client_close(struct client *client); /* accepts NULL; no call may be under way */
 const char *client_region(const struct client *client);
 const char *client_endpoint(const struct client *client);
+/* How many seconds the service's clock was ahead of ours in its last answer, to the second. False:
+ * no answer has told. */
+bool client_skew(const struct client *client, int64_t *ret_seconds);
 /* How long a call may take with all its retries. */
 int64_t client_deadline_ns(const struct client *client);
 

@@ -106,7 +106,8 @@ static int send_signed(struct client *client, const struct call *call, int timeo
         .body = call->body,
         .timeout_ms = timeout_ms,
         .fresh = call->once,
-        .cancelled = call->cancelled,
+        .cancelled = cancelled_by_flag,
+        .cancelled_context = call->cancelled,
     };
     atomic_fetch_add(&client->attempts, 1);
     return http_perform(client->http, &request, &attempt->response, &attempt->sent, &attempt->err);

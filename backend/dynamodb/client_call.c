@@ -28,7 +28,7 @@ struct run {
     bool clock_set, refreshed;
 };
 
-static bool is_cancelled(const struct run *run)
+static bool run_is_cancelled(const struct run *run)
 {
     return run->call->cancelled && atomic_load(run->call->cancelled);
 }
@@ -41,7 +41,7 @@ static int64_t left_ms(const struct run *run)
 static void run_attempt(struct run *run, struct attempt *attempt)
 {
     int64_t left = left_ms(run);
-    if (is_cancelled(run)) {
+    if (run_is_cancelled(run)) {
         attempt->code = err_set(&attempt->err, EINTR, "interrupted");
         return;
     }
@@ -89,7 +89,7 @@ static double chance(void)
 /* Ends early when the call is cancelled: the next attempt sees that. */
 static void wait_ms(const struct run *run, int64_t ms)
 {
-    for (int64_t left = ms; left > 0 && !is_cancelled(run); left -= SLICE_MS) {
+    for (int64_t left = ms; left > 0 && !run_is_cancelled(run); left -= SLICE_MS) {
         int64_t slice = left < SLICE_MS ? left : SLICE_MS;
         struct timespec time = {.tv_nsec = (long)(slice * NS_PER_MS)};
         nanosleep(&time, NULL);
@@ -155,7 +155,7 @@ static int explain(const struct run *run, const struct attempt *attempt, struct 
 }
 
 /* Moves what the last attempt brought to where the caller wants it. */
-static void hand_over(struct attempt *attempt, struct outcome *outcome)
+static void hand_over(struct client *client, struct attempt *attempt, struct outcome *outcome)
 {
     buf_release(&outcome->body);
     outcome->body = attempt->response.body;
@@ -165,6 +165,8 @@ static void hand_over(struct attempt *attempt, struct outcome *outcome)
     outcome->uncertain = attempt->uncertain;
     if (answer_date(attempt->response.date, &outcome->date_s))
         outcome->date_s = 0;
+    else
+        atomic_store(&client->told_s, outcome->date_s - clock_now_s());
 }
 
 /* True when there is to be another. */
@@ -180,7 +182,7 @@ static bool run_once(struct run *run, int *ret_code, struct err *err)
     if (attempt.code == 0)
         succeed(run);
     *ret_code = attempt.code ? explain(run, &attempt, err) : 0;
-    hand_over(&attempt, run->outcome);
+    hand_over(run->client, &attempt, run->outcome);
     return false;
 }
 

@@ -12,6 +12,8 @@
 
 #define CLIENT_SKEW_MIN_S 300 /* the service accepts what is off by less */
 
+#define CLIENT_UNTOLD INT64_MIN
+
 /* Where calls of one kind go. */
 struct endpoint {
     char *url;
@@ -27,6 +29,7 @@ struct client {
     int64_t deadline_ms;
     int request_ms;
     atomic_int_fast64_t skew_s; /* what is added to our clock to have the service's */
+    atomic_int_fast64_t told_s; /* how much it was ahead of ours in the last answer; or UNTOLD */
     pthread_mutex_t lock;       /* stands alone */
     struct retry_bucket bucket; /* guarded by lock */
     atomic_uint_fast64_t calls, attempts, throttled, failed;

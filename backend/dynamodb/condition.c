@@ -141,7 +141,7 @@ static void add_expired(struct expression *expression, const char *lead, const s
     buf_add_text(&expression->text, " (attribute_type(#t, :n) AND #t <= :now AND #t > :gone)");
     add_alias(expression, "#t", span_text(table->ttl_attribute));
     add_value(expression, ":n", span_text("{\"S\":\"N\"}"));
-    add_number(expression, ":now", now_s);
+    add_number(expression, ":now", table_passed_s(table, now_s));
     add_number(expression, ":gone", now_s > LONG_GONE_S ? now_s - LONG_GONE_S : 0);
 }
 
@@ -218,6 +218,59 @@ void request_change(struct buf *out, const struct table *table, const struct tou
     buf_add_span(&set, buf_span(&remove));
     if (set.len)
         request_text(out, "UpdateExpression", buf_span(&set));
+    expression_end(&expression, out);
+}
+
+/* The values that an update's expressions name: :v, :l is the list of it alone, :zero what counts
+ * where the attribute is absent, :kind the type that it must have. */
+static void add_update_values(struct expression *expression, const struct update *update,
+                              const struct value *value, bool made, bool from_null)
+{
+    struct value item = *value, list = {.type = VALUE_L, .list = {&item, 1}};
+    bool add = update->kind == UPDATE_ADD;
+
+    if (add || update->kind == UPDATE_APPEND_UNIQUE)
+        add_typed(expression, ":v", value);
+    if (!add)
+        add_typed(expression, ":l", &list);
+    if (made)
+        add_value(expression, ":zero", span_text(add ? "{\"N\":\"0\"}" : "{\"L\":[]}"));
+    add_value(expression, ":kind",
+              span_text(from_null ? "{\"S\":\"NULL\"}"
+                        : add     ? "{\"S\":\"N\"}"
+                                  : "{\"S\":\"L\"}"));
+}
+
+void request_update(struct buf *out, const struct table *table, const struct update *update,
+                    const struct value *value, bool from_null, int64_t now_s)
+{
+    cleanup(expression_release) struct expression expression = {.attributes = 0};
+    bool made = !from_null && !span_equal(update->attribute, span_text(ITEM_VALUE));
+    const char *old = made ? "if_not_exists(#a, :zero)" : "#a";
+    char set[64];
+
+    expression_init(&expression);
+    add_alias(&expression, "#p", span_text(table->partition.name));
+    add_alias(&expression, "#a", update->attribute);
+    buf_add_text(&expression.text, "attribute_exists(#p)");
+    add_expired(&expression, " AND NOT", table, now_s);
+    buf_add_text(&expression.text, " AND (attribute_type(#a, :kind)");
+    if (update->kind == UPDATE_APPEND_UNIQUE)
+        buf_add_text(&expression.text, " AND NOT contains(#a, :v)");
+    if (made) {
+        add_alias(&expression, "#bare", span_text(ITEM_VALUE));
+        buf_add_text(&expression.text,
+                     " OR attribute_not_exists(#a) AND attribute_not_exists(#bare)");
+    }
+    buf_add_char(&expression.text, ')');
+    add_update_values(&expression, update, value, made, from_null);
+    if (from_null)
+        snprintf(set, sizeof set, "SET #a = :v");
+    else if (update->kind == UPDATE_ADD)
+        snprintf(set, sizeof set, "SET #a = %s + :v", old);
+    else
+        snprintf(set, sizeof set, "SET #a = list_append(%s, :l)", old);
+    request_text(out, "UpdateExpression", span_text(set));
     expression_end(&expression, out);
 }
 

@@ -31,6 +31,11 @@ struct touch {
  * fit. */
 void request_change(struct buf *out, const struct table *table, const struct touch *touches,
                     size_t count, const struct value *rest, bool flat);
+/* The same for an update, of which VALUE is the value, in canonical form: the attribute is changed
+ * where the item is there at the time NOW_S and takes it (update.h). FROM_NULL: of a number that is
+ * null, which the service cannot add to; else such a one fails the condition. */
+void request_update(struct buf *out, const struct table *table, const struct update *update,
+                    const struct value *value, bool from_null, int64_t now_s);
 /* What a failed condition means. */
 int condition_failed(const struct table *table, struct key key, enum condition_kind kind,
                      struct err *err);

@@ -92,11 +92,11 @@ size_t item_bytes(const struct value *item)
     return bytes;
 }
 
-bool item_hidden(int64_t ttl)
+bool item_hidden(const struct table *table, int64_t ttl)
 {
     int64_t now_s = clock_now_s();
 
-    return item_expired(ttl, now_s) && ttl > now_s - LONG_GONE_S;
+    return item_gone(table, ttl, now_s) && ttl > now_s - LONG_GONE_S;
 }
 
 /* What the service has is none of our items, as no writer of ours nor DynamoDB itself lets be made:

@@ -89,6 +89,7 @@ static const struct backend_ops service_ops = {
     .pack = service_pack,
     .bulk = service_bulk,
     .write = service_write,
+    .update = service_update,
     .sync = service_sync,
     .stream_open = service_stream_open,
     .stream_next = service_stream_next,
@@ -98,6 +99,7 @@ static const struct backend_ops service_ops = {
     .lease_write = service_lease_write,
     .usage = service_usage,
     .measure = service_measure,
+    .skew = service_skew,
 };
 
 /* Of those that were chosen one must be there, and to be had: else the names, the region or the
@@ -191,6 +193,11 @@ int dynamodb_open(const struct dynamodb_options *options, struct backend **ret_b
 const char *dynamodb_endpoint(struct backend *backend)
 {
     return client_endpoint(service_of(backend)->client);
+}
+
+bool service_skew(struct backend *backend, int64_t *ret_seconds)
+{
+    return client_skew(service_of(backend)->client, ret_seconds);
 }
 
 const char *dynamodb_region(struct backend *backend)

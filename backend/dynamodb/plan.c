@@ -42,7 +42,7 @@ int stored_from_typed(const struct table *table, struct span typed, struct store
         r = value_map_from_typed(typed, &item, err);
     if (r < 0)
         return r;
-    bool hidden = item_hidden(item_ttl(table, &canonical));
+    bool hidden = item_hidden(table, item_ttl(table, &canonical));
     *ret_stored = (struct stored){item, hidden ? 0 : item_version(&canonical)};
     return 0;
 }

@@ -15,8 +15,15 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-int service_get_typed(struct service *service, const struct table *table, struct key key,
-                      struct buf *typed, struct err *err)
+/* What a table wants of its reads. */
+static void request_consistency(struct buf *out, bool eventual)
+{
+    if (!eventual)
+        request_raw(out, "ConsistentRead", span_text("true"));
+}
+
+static int get_typed(struct service *service, const struct table *table, struct key key,
+                     bool eventual, struct buf *typed, struct err *err)
 {
     cleanup(outcome_release) struct outcome outcome;
     cleanup(buf_release) struct buf body;
@@ -26,7 +33,7 @@ int service_get_typed(struct service *service, const struct table *table, struct
     buf_init(&body, DYNAMODB_BODY_MAX);
     request_begin(&body, table);
     request_key(&body, "Key", table, key);
-    request_raw(&body, "ConsistentRead", span_text("true"));
+    request_consistency(&body, eventual);
     int r = service_spend(service, "GetItem", &demand, 1, &body, cancel_flag(), &outcome, err);
     if (r < 0)
         return r;
@@ -34,6 +41,12 @@ int service_get_typed(struct service *service, const struct table *table, struct
         return err_set(err, ENOENT, "table %s has no such item", table->name);
     buf_add_span(typed, item);
     return buf_error(typed);
+}
+
+int service_get_typed(struct service *service, const struct table *table, struct key key,
+                      struct buf *typed, struct err *err)
+{
+    return get_typed(service, table, key, false, typed, err);
 }
 
 int service_get(struct backend *backend, const struct table *table, struct key key,
@@ -45,12 +58,12 @@ int service_get(struct backend *backend, const struct table *table, struct key k
     buf_init(&partition, KEY_PART_MAX);
     buf_init(&sort, KEY_PART_MAX);
     size_t before = body ? body->len : 0;
-    int r = service_get_typed(service_of(backend), table, key, &typed, err);
+    int r = get_typed(service_of(backend), table, key, table->eventual, &typed, err);
     if (r == 0)
         r = item_from_reply(table, buf_span(&typed), &partition, &sort, ret_meta, body, err);
     if (r < 0)
         return r;
-    if (!item_hidden(ret_meta->ttl)) {
+    if (!item_hidden(table, ret_meta->ttl)) {
         recent_put(service_of(backend)->recent, table->id, key, ret_meta->version,
                    buf_span(&typed));
         return 0;
@@ -96,7 +109,7 @@ static int give(void *context, struct span raw)
         reading->err);
     if (r < 0)
         return r;
-    if (item_hidden(record.meta.ttl))
+    if (item_hidden(reading->table, record.meta.ttl))
         return 0;
     record.key = (struct key){buf_span(&reading->partition), buf_span(&reading->sort)};
     record.body = reading->bodies
@@ -159,12 +172,12 @@ int reading_page(struct reading *reading, bool *ret_last)
     }
     /* A page that cost more than was thought may be owed for longer than a request may take. */
     const struct spending spending = {
-        reading->operation,
-        &demand,
-        1,
-        &body,
-        reading->cancelled,
-        service_read_ns(reading->service, reading->table, reading->units)};
+        .operation = reading->operation,
+        .demands = &demand,
+        .count = 1,
+        .body = &body,
+        .cancelled = reading->cancelled,
+        .own_ns = service_read_ns(reading->service, reading->table, reading->units)};
     int r = service_spend_for(reading->service, &spending, &outcome, reading->err);
     if (r < 0)
         return r;
@@ -235,7 +248,7 @@ static void add_query(struct buf *out, const struct table *table, const struct q
     if (index)
         request_text(out, "IndexName", span_text(index->name));
     else
-        request_raw(out, "ConsistentRead", span_text("true"));
+        request_consistency(out, table->eventual);
     request_text(out, "KeyConditionExpression", buf_span(&expression));
     request_raw(out, "ExpressionAttributeNames", buf_span(&names));
     request_raw(out, "ExpressionAttributeValues", buf_span(&values));
@@ -251,7 +264,7 @@ const char *request_items(struct buf *out, const struct table *table, struct spa
         return "Query";
     }
     request_begin(out, table);
-    request_raw(out, "ConsistentRead", span_text("true"));
+    request_consistency(out, table->eventual);
     return "Scan";
 }
 

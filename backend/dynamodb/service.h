@@ -85,6 +85,7 @@ struct spending {
     struct buf *body;
     const atomic_bool *cancelled;
     int64_t own_ns;
+    bool once; /* not idempotent: struct call has the same */
 };
 int service_spend_for(struct service *, const struct spending *, struct outcome *ret_outcome,
                       struct err *err);
@@ -103,6 +104,7 @@ double service_note_items(struct service *service, const struct table *table, do
  */
 double item_write_units(const struct table *table, const struct value *item);
 int service_usage(struct backend *, usage_fn each, void *context);
+bool service_skew(struct backend *, int64_t *ret_seconds);
 int service_measure(struct backend *, const struct table *, struct measure **ret_measure,
                     struct err *);
 
@@ -163,7 +165,7 @@ size_t member_bytes(const struct member *member);
 #define LONG_GONE_S (5LL * 366 * 86400)
 /* Whether an item with that time to live is there for the service, perhaps for days, but for nobody
  * here. */
-bool item_hidden(int64_t ttl);
+bool item_hidden(const struct table *table, int64_t ttl);
 
 /* --- reading (read.c) --- */
 
@@ -192,6 +194,11 @@ int service_partition(struct backend *, const struct table *, struct span partit
 /* --- writing (write.c) --- */
 
 int service_write(struct backend *, struct action *, size_t count, unsigned flags, struct err *);
+
+/* --- updates (attribute.c) --- */
+
+int service_update(struct backend *, const struct table *, struct key, const struct update *,
+                   struct item_meta *ret_meta, struct buf *ret_number, struct err *);
 
 /* --- streams (stream.h) --- */
 

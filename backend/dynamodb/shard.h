@@ -29,12 +29,13 @@ struct shard {
     bool divided; /* has a child among the shards */
 
     /* Of who reads it (stream_read.c); all zero: nothing was asked yet. */
-    char *iterator; /* of the next page; NULL: to be asked for */
-    bool sifted;    /* what ITERATOR brings may have been made before SINCE_S */
-    bool missing;   /* the service says that it is not there: the list has to be asked */
-    bool doubted;   /* it was, and stands in the list all the same */
-    unsigned empty; /* pages without a record since the last one; or as if there had been some */
-    int64_t due_ns; /* steady clock: it is not asked before */
+    char *iterator;   /* of the next page; NULL: to be asked for */
+    bool sifted;      /* what ITERATOR brings may have been made before SINCE_S */
+    bool missing;     /* the service says that it is not there: the list has to be asked */
+    bool doubted;     /* it was, and stands in the list all the same */
+    unsigned empty;   /* pages without a record since the last one; or as if there had been some */
+    int64_t asked_ns; /* steady clock: when it was asked last; 0: never */
+    int64_t due_ns;   /* it is not asked before */
 };
 
 /* By id, unless said otherwise; no id twice. */

@@ -146,6 +146,7 @@ int service_spend_for(struct service *service, const struct spending *spending,
         cancel_set(NULL);
     int64_t now_ns = clock_steady_ns();
     const struct call call = {.operation = operation,
+                              .once = spending->once,
                               .cancelled = spending->cancelled,
                               .begun_ns = begun_ns < now_ns ? begun_ns : now_ns};
     r = send_asking(service, &call, spending->body, ret_outcome, err);
@@ -159,7 +160,11 @@ int service_spend(struct service *service, const char *operation, struct demand 
                   size_t count, struct buf *body, const atomic_bool *cancelled,
                   struct outcome *ret_outcome, struct err *err)
 {
-    const struct spending spending = {operation, demands, count, body, cancelled, 0};
+    const struct spending spending = {.operation = operation,
+                                      .demands = demands,
+                                      .count = count,
+                                      .body = body,
+                                      .cancelled = cancelled};
 
     return service_spend_for(service, &spending, ret_outcome, err);
 }

@@ -152,6 +152,7 @@ int service_stream_open(struct backend *backend, const struct table *table, cons
         return -ENOMEM;
     own->service = service_of(backend);
     own->stream.pause_ns = own->service->stream_poll_ns;
+    own->stream.off_ns = STREAM_ON_PAUSES * own->stream.pause_ns;
     record_parts_init(&own->parts);
     own->table = table_copy(table);
     if (!own->table)
@@ -193,7 +194,7 @@ int service_stream_position(struct stream *stream, struct buf *out)
 static int look_now_and_then(struct service_stream *own, struct err *err)
 {
     cleanup(stream_look_release) struct stream_look look = {.on = false};
-    int64_t pause_ns = STREAM_ON_PAUSES * own->stream.pause_ns, now_ns = clock_steady_ns();
+    int64_t pause_ns = own->stream.off_ns / 2, now_ns = clock_steady_ns();
     struct err said = {""};
 
     if (now_ns < own->look_ns)
@@ -276,13 +277,28 @@ static int64_t behind_due_ns(const struct service_stream *own)
     return due_ns;
 }
 
-/* Whether there may be more now: also of another shard, or another stream. */
-static bool has_more(const struct service_stream *own)
+/* Whether a shard was passed over since the reading was begun. */
+static bool is_one_unasked(const struct service_stream *own)
+{
+    const struct shards *shards = &own->place.shards;
+    int64_t now_ns = clock_steady_ns();
+
+    for (size_t i = 0; i < shards->count; i++)
+        if (shards->list[i].asked_ns < own->begun_ns && shards->list[i].due_ns <= now_ns &&
+            shard_is_ready(shards, &shards->list[i]))
+            return true;
+    return false;
+}
+
+/* Whether there may be more now: also of another shard, or another stream. FULL: no more were
+ * wanted. */
+static bool has_more(const struct service_stream *own, bool full)
 {
     if (!own->place.arn)
         return false;
     return behind_due_ns(own) < INT64_MAX || stream_is_finished(own) ||
-           (stream_needs_list(own) && own->list_ns <= clock_steady_ns());
+           (stream_needs_list(own) && own->list_ns <= clock_steady_ns()) ||
+           (full && is_one_unasked(own));
 }
 
 int service_stream_next(struct stream *stream, size_t limit, change_fn each, void *context,
@@ -291,6 +307,9 @@ int service_stream_next(struct stream *stream, size_t limit, change_fn each, voi
     struct service_stream *own = stream_of(stream);
     struct stream_round round = {.limit = limit, .each = each, .context = context};
     bool asked = false;
+
+    if (!own->begun_ns)
+        own->begun_ns = clock_steady_ns();
     int r = settle(own, err);
 
     if (!concerns_all(r)) {
@@ -304,8 +323,10 @@ int service_stream_next(struct stream *stream, size_t limit, change_fn each, voi
             r = read_due(own, &round, &asked, err);
     }
     if (round.stopped)
-        return round.stopped;
-    if (r == 0 && limit && round.given == limit)
-        return 1; /* not all shards may have been asked */
-    return r < 0 ? r : has_more(own);
+        r = round.stopped;
+    else if (r == 0)
+        r = has_more(own, limit && round.given == limit);
+    if (r != 1 || round.stopped)
+        own->begun_ns = own->begun_s = 0;
+    return r;
 }

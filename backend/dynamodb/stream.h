@@ -10,9 +10,9 @@
  *   place.h, shard.h what was read so far
  *
  * The service allows 10 DescribeStream and 5 ListStreams a second, and 5 GetRecords a second of
- * each shard. So shards are listed when one has ended, a table that has no stream now is looked at
- * every STREAM_OFF_PAUSES, and one that has every STREAM_ON_PAUSES, for the case that shards do not
- * end when they ought to.
+ * each shard. So shards are listed when one has ended, and a table that has no stream now is looked
+ * at every STREAM_OFF_PAUSES. One that has is looked at, too, for the case that shards do not end
+ * when they ought to (off_ns).
  */
 #ifndef BACKEND_DYNAMODB_STREAM_H
 #define BACKEND_DYNAMODB_STREAM_H
@@ -22,7 +22,7 @@
 #include "backend/stream.h"
 
 #define STREAM_OFF_PAUSES 10
-#define STREAM_ON_PAUSES 60
+#define STREAM_ON_PAUSES 120
 #define STREAM_EMPTY_PAGES 5
 #define STREAM_LIST_PAUSE_MAX_NS (60 * NS_PER_S)
 
@@ -45,6 +45,8 @@ struct service_stream {
     int64_t list_ns;       /* likewise its shards, where one has ended */
     int64_t list_pause_ns; /* doubled while that brings nothing */
     size_t turn;           /* the shard that comes first */
+    int64_t begun_ns;      /* steady clock: since when what there is is read; 0: it was */
+    int64_t begun_s;       /* the same by the service's clock, epoch; 0: it has told nothing yet */
     struct record_parts parts;
 };
 

@@ -231,8 +231,9 @@ int stream_advance(struct service_stream *own, struct err *err)
         if (r == 0)
             r = begin(own, &search, &look, err);
     }
-    int64_t pauses = own->place.arn ? STREAM_ON_PAUSES : STREAM_OFF_PAUSES;
+    int64_t pause_ns =
+        own->place.arn ? own->stream.off_ns / 2 : STREAM_OFF_PAUSES * own->stream.pause_ns;
     if (r == 0)
-        own->look_ns = clock_steady_ns() + pauses * own->stream.pause_ns;
+        own->look_ns = clock_steady_ns() + pause_ns;
     return r;
 }

@@ -58,8 +58,7 @@ static int list_page(struct listing *listing, struct buf *last)
     if (!reply_member(buf_span(&outcome.body), "StreamDescription", &description))
         return err_set(listing->err, EIO, "its stream has no description");
     listing->ended = reply_text_is(description, "StreamStatus", "DISABLED");
-    listing->born_ns =
-        (int64_t)(reply_number(description, "CreationRequestDateTime") * 1000) * (NS_PER_S / 1000);
+    listing->born_ns = time_ns_of_s(reply_number(description, "CreationRequestDateTime"));
     if (reply_member(description, "Shards", &shards))
         r = reply_each(shards, add_listed, listing);
     (void)reply_text(description, "LastEvaluatedShardId", last);

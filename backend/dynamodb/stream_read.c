@@ -6,7 +6,9 @@
  *
  * An empty page does not mean that there is nothing: records may stand further on. So a shard is
  * current, read up to now, after a few of them, or after one behind a record that was made just
- * now.
+ * now. Of a shard that is written to all the time no page is empty, and one that is not full says
+ * little, since it ends at a megabyte, too: it is current when it has given a record that was made
+ * in a later second than that in which the reading was begun.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -172,7 +174,8 @@ static int ask_page(struct service_stream *own, struct shard *shard, size_t most
     request_text(&body, "ShardIterator", span_text(shard->iterator));
     request_raw(&body, "Limit", span_text(limit));
     buf_add_char(&body, '}');
-    shard->due_ns = clock_steady_ns() + PAGE_PAUSE_NS;
+    shard->asked_ns = clock_steady_ns();
+    shard->due_ns = shard->asked_ns + PAGE_PAUSE_NS;
     capacity_count(own->service->capacity, "GetRecords", own->table->name);
     return stream_call(own, "GetRecords", &body, ret_outcome, err);
 }
@@ -180,9 +183,14 @@ static int ask_page(struct service_stream *own, struct shard *shard, size_t most
 /* What a page says of whether there is more behind it. DATE_S: the service's clock. */
 static void note_page(struct shard *shard, const struct page *page, size_t most, int64_t date_s)
 {
+    struct service_stream *own = page->own;
     bool recent = date_s && page->newest_ns >= (date_s - JUST_NOW_S) * NS_PER_S;
 
-    if (page->records)
+    if (!own->begun_s)
+        own->begun_s = date_s ? date_s : clock_now_s() + OUR_CLOCK_DIFFERS_S;
+    if (page->newest_ns >= (own->begun_s + 1) * NS_PER_S)
+        shard->empty = STREAM_EMPTY_PAGES;
+    else if (page->records)
         shard->empty = page->records < most && recent ? STREAM_EMPTY_PAGES - 1 : 0;
     else if (!shard_is_current(shard))
         shard->empty++;

@@ -8,7 +8,6 @@
  * no change.
  */
 #include <errno.h>
-#include <math.h>
 
 #include "backend/dynamodb/stream.h"
 #include "base/cleanup.h"
@@ -162,7 +161,7 @@ int64_t stream_record_ns(struct span raw)
 
     if (!reply_member(raw, "dynamodb", &record))
         return 0;
-    return llround(reply_number(record, "ApproximateCreationDateTime") * 1000) * (NS_PER_S / 1000);
+    return time_ns_of_s(reply_number(record, "ApproximateCreationDateTime"));
 }
 
 int stream_record(const struct table *table, struct span raw, struct record_parts *parts,

@@ -7,7 +7,6 @@
  * before: plain keys, keys shown; mount.conf says otherwise.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -130,7 +129,7 @@ static int read_index(void *context, struct span raw)
     struct index_reading *reading = context;
     struct table *table = reading->table;
     cleanup(buf_release) struct buf name;
-    struct span schema;
+    struct span schema, projection;
     struct index *indexes =
         reallocarray(table->indexes, table->index_count + 1, sizeof *table->indexes);
 
@@ -143,6 +142,8 @@ static int read_index(void *context, struct span raw)
     if (!reply_text(raw, "IndexName", &name) || !reply_member(raw, "KeySchema", &schema))
         return err_set(reading->err, EIO, "an index without name or keys");
     index->name = buf_take(&name, NULL);
+    index->partial = reply_path(raw, "Projection.ProjectionType", &projection) &&
+                     !span_equal(projection, span_text("\"ALL\""));
     struct schema_reading keys = {reading->definitions, &index->partition, &index->sort,
                                   reading->err};
     return index->name ? reply_each(schema, read_schema_entry, &keys) : -ENOMEM;
@@ -194,8 +195,7 @@ static int read_description(struct span answer, struct known_table *known, struc
         r = reply_each(part, read_index, &indexes);
     if (r < 0)
         return r;
-    table->created_ns =
-        (int64_t)llround(reply_number(description, "CreationDateTime") * 1000) * 1000000;
+    table->created_ns = time_ns_of_s(reply_number(description, "CreationDateTime"));
     table->changed_ns = table->created_ns;
     table->id = table_number(description, table);
     if (reply_member(description, "ProvisionedThroughput", &part)) { /* 0 where none are */
@@ -233,9 +233,10 @@ static int read_ttl(struct service *service, struct known_table *known, struct e
     int r = call_about(service, "DescribeTimeToLive", table, &outcome, &own);
 
     buf_init(&name, 65536);
+    table->ttl_unknown = r == -EOPNOTSUPP || (r < 0 && answer_denies(outcome.type));
     if (r == -EOPNOTSUPP)
         return 0;
-    if (r < 0 && answer_denies(outcome.type)) {
+    if (table->ttl_unknown) {
         known->ttl_denied = true;
         return 0;
     }

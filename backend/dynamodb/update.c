@@ -22,7 +22,7 @@
 #include "backend/dynamodb/condition.h"
 #include "base/cleanup.h"
 
-struct update {
+struct save {
     struct service *service;
     struct plan *plan;
     struct touch touches[CONDITION_ATTRIBUTES_MAX];
@@ -32,32 +32,32 @@ struct update {
 /* --- What differs --- */
 
 /* False where there is no room. */
-static bool add_touch(struct update *update, const struct member *member,
-                      const struct value *before, const struct value *after)
+static bool add_touch(struct save *save, const struct member *member, const struct value *before,
+                      const struct value *after)
 {
     if (before && after && value_equal(before, after))
         return true;
-    if (update->count == CONDITION_ATTRIBUTES_MAX)
+    if (save->count == CONDITION_ATTRIBUTES_MAX)
         return false;
     struct span name = span_of(member->name, member->name_len);
-    update->touches[update->count++] = (struct touch){name, before, after};
+    save->touches[save->count++] = (struct touch){name, before, after};
     return true;
 }
 
-static bool find_touches(struct update *update)
+static bool find_touches(struct save *save)
 {
-    const struct value *before = &update->plan->base.item, *after = &update->plan->item;
+    const struct value *before = &save->plan->base.item, *after = &save->plan->item;
 
     for (size_t i = 0; i < after->map.count; i++) {
         const struct member *member = &after->map.members[i];
         const struct value *old = value_member(before, span_of(member->name, member->name_len));
-        if (!add_touch(update, member, old, &member->value))
+        if (!add_touch(save, member, old, &member->value))
             return false;
     }
     for (size_t i = 0; i < before->map.count; i++) {
         const struct member *member = &before->map.members[i];
         if (!value_member(after, span_of(member->name, member->name_len)) &&
-            !add_touch(update, member, &member->value, NULL))
+            !add_touch(save, member, &member->value, NULL))
             return false;
     }
     return true;
@@ -66,42 +66,42 @@ static bool find_touches(struct update *update)
 /* --- Requests --- */
 
 /* REST: the item whose other attributes are in the condition too, or NULL. */
-static int send_update(const struct update *update, const struct touch *touches,
+static int send_update(const struct save *save, const struct touch *touches,
                        const struct value *rest, double units, struct outcome *outcome,
                        struct err *err)
 {
-    const struct action *action = update->plan->action;
+    const struct action *action = save->plan->action;
     cleanup(buf_release) struct buf body;
     struct demand demand = {action->table->name, CAPACITY_WRITE, units};
 
     buf_init(&body, DYNAMODB_BODY_MAX);
     request_begin(&body, action->table);
     request_key(&body, "Key", action->table, action->key);
-    request_change(&body, action->table, touches, update->count, rest,
-                   service_is_flat(update->service));
+    request_change(&body, action->table, touches, save->count, rest,
+                   service_is_flat(save->service));
     request_text(&body, "ReturnValues", span_text("ALL_OLD"));
-    return service_spend(update->service, "UpdateItem", &demand, 1, &body, NULL, outcome, err);
+    return service_spend(save->service, "UpdateItem", &demand, 1, &body, NULL, outcome, err);
 }
 
 /* Gives each attribute that was changed what it has in OLD, where it is what it was changed to. */
-static int take_back(const struct update *update, const struct value *old, struct err *err)
+static int take_back(const struct save *save, const struct value *old, struct err *err)
 {
     cleanup(outcome_release) struct outcome outcome;
     struct touch back[CONDITION_ATTRIBUTES_MAX];
 
-    for (size_t i = 0; i < update->count; i++) {
-        const struct touch *touch = &update->touches[i];
+    for (size_t i = 0; i < save->count; i++) {
+        const struct touch *touch = &save->touches[i];
         back[i] = (struct touch){touch->name, touch->after, value_member(old, touch->name)};
     }
-    return send_update(update, back, NULL, plan_units(update->plan), &outcome, err);
+    return send_update(save, back, NULL, plan_units(save->plan), &outcome, err);
 }
 
 /* The change was applied to OLD, which is another item than the one that was read. */
-static int conflict(const struct update *update, const struct value *old, struct err *err)
+static int conflict(const struct save *save, const struct value *old, struct err *err)
 {
-    const struct action *action = update->plan->action;
+    const struct action *action = save->plan->action;
     struct err own = {""};
-    int r = update->count ? take_back(update, old, &own) : 0;
+    int r = save->count ? take_back(save, old, &own) : 0;
 
     if (r < 0)
         return err_set(err, EIO,
@@ -114,9 +114,9 @@ static int conflict(const struct update *update, const struct value *old, struct
 /* --- Answers --- */
 
 /* Whether the old item, as the answer gives it back, is the one that was read. */
-static int check_old(const struct update *update, struct span answer, struct err *err)
+static int check_old(const struct save *save, struct span answer, struct err *err)
 {
-    const struct action *action = update->plan->action;
+    const struct action *action = save->plan->action;
     cleanup(stored_release) struct stored old = {0};
     struct span raw;
 
@@ -125,13 +125,13 @@ static int check_old(const struct update *update, struct span answer, struct err
     int r = stored_from_typed(action->table, raw, &old, err);
     if (r < 0 || old.version == action->condition.version)
         return r;
-    return conflict(update, &old.item, err);
+    return conflict(save, &old.item, err);
 }
 
-static bool is_applied(const struct update *update, const struct value *now)
+static bool is_applied(const struct save *save, const struct value *now)
 {
-    for (size_t i = 0; i < update->count; i++) {
-        const struct touch *touch = &update->touches[i];
+    for (size_t i = 0; i < save->count; i++) {
+        const struct touch *touch = &save->touches[i];
         const struct value *value = value_member(now, touch->name);
         if (value && touch->after ? !value_equal(value, touch->after) : value || touch->after)
             return false;
@@ -140,21 +140,21 @@ static bool is_applied(const struct update *update, const struct value *now)
 }
 
 /* The condition failed, or nobody knows. 0: it was applied all the same; -EAGAIN: once more. */
-static int judge_failure(const struct update *update, const struct outcome *outcome, int code,
+static int judge_failure(const struct save *save, const struct outcome *outcome, int code,
                          const struct err *own, struct err *err)
 {
-    const struct plan *plan = update->plan;
+    const struct plan *plan = save->plan;
     const struct action *action = plan->action;
     bool refused = strcmp(outcome->type, "ConditionalCheckFailedException") == 0;
     bool unknown = outcome->repeated || outcome->uncertain;
     cleanup(stored_release) struct stored now = {0};
 
-    if (unknown && update->count && stored_read(update->service, action, &now, NULL) == 0 &&
-        now.version && is_applied(update, &now.item))
-        return now.version == plan->version ? 0 : conflict(update, &plan->base.item, err);
+    if (unknown && save->count && stored_read(save->service, action, &now, NULL) == 0 &&
+        now.version && is_applied(save, &now.item))
+        return now.version == plan->version ? 0 : conflict(save, &plan->base.item, err);
     if (!refused)
         return err_set(err, -code, "%s", err_text(own, code));
-    if (plan_cannot_compare(update->service, plan))
+    if (plan_cannot_compare(save->service, plan))
         return -EAGAIN;
     return condition_failed(action->table, action->key, COND_VERSION, err);
 }
@@ -162,21 +162,20 @@ static int judge_failure(const struct update *update, const struct outcome *outc
 int update_write(struct service *service, struct plan *plan, bool *ret_fits, struct err *err)
 {
     const struct action *action = plan->action;
-    struct update update = {.service = service, .plan = plan};
+    struct save save = {.service = service, .plan = plan};
     cleanup(outcome_release) struct outcome outcome;
     struct err own = {""};
 
     outcome_init(&outcome);
-    *ret_fits = action->kind == ACTION_PUT && action->condition.kind == COND_VERSION &&
-                find_touches(&update);
+    *ret_fits =
+        action->kind == ACTION_PUT && action->condition.kind == COND_VERSION && find_touches(&save);
     if (!*ret_fits)
         return 0;
-    int r =
-        send_update(&update, update.touches, &plan->base.item, plan_units(plan), &outcome, &own);
+    int r = send_update(&save, save.touches, &plan->base.item, plan_units(plan), &outcome, &own);
     if (r == 0)
-        r = check_old(&update, buf_span(&outcome.body), err);
+        r = check_old(&save, buf_span(&outcome.body), err);
     else
-        r = judge_failure(&update, &outcome, r, &own, err);
+        r = judge_failure(&save, &outcome, r, &own, err);
     if (r == -EAGAIN)
         return update_write(service, plan, ret_fits, err);
     if (r == 0)

@@ -121,7 +121,7 @@ static int check_empty(struct store *store, const struct table *table, struct er
     if (code)
         return code;
     sqlite3_bind_int64(items, 1, (int64_t)table->id);
-    sqlite3_bind_int64(items, 2, clock_now_s());
+    sqlite3_bind_int64(items, 2, table_passed_s(table, clock_now_s()));
     code = conn_step(store->writer, items, err);
     if (code > 0)
         return err_set(err, ENOTEMPTY, "table %s has items", table->name);

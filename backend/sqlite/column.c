@@ -93,11 +93,13 @@ int column_part(sqlite3_stmt *statement, int at, enum value_type type, struct bu
 
 void column_meta(sqlite3_stmt *statement, int at, struct item_meta *ret_meta)
 {
-    ret_meta->version = (uint64_t)sqlite3_column_int64(statement, at + META_VERSION);
-    ret_meta->size = (uint64_t)sqlite3_column_int64(statement, at + META_SIZE);
-    ret_meta->mtime_ns = sqlite3_column_int64(statement, at + META_MTIME);
-    ret_meta->ctime_ns = sqlite3_column_int64(statement, at + META_CTIME);
-    ret_meta->ttl = sqlite3_column_int64(statement, at + META_EXPIRES);
-    ret_meta->change_ns = sqlite3_column_int64(statement, at + META_CHANGED);
-    ret_meta->change = (enum change_type)sqlite3_column_int(statement, at + META_CHANGE);
+    *ret_meta = (struct item_meta){
+        .version = (uint64_t)sqlite3_column_int64(statement, at + META_VERSION),
+        .size = (uint64_t)sqlite3_column_int64(statement, at + META_SIZE),
+        .mtime_ns = sqlite3_column_int64(statement, at + META_MTIME),
+        .ctime_ns = sqlite3_column_int64(statement, at + META_CTIME),
+        .ttl = sqlite3_column_int64(statement, at + META_EXPIRES),
+        .change_ns = sqlite3_column_int64(statement, at + META_CHANGED),
+        .change = (enum change_type)sqlite3_column_int(statement, at + META_CHANGE),
+    };
 }

@@ -76,7 +76,7 @@ static int find(struct store *store, const struct table *table, struct key key, 
     if (column_span(row, META_END + 1, &ret_found->body) < 0)
         return err_set(err, ENOMEM, "out of memory");
     ret_found->there = true;
-    ret_found->expired = item_expired(ret_found->meta.ttl, now_ns / NS_PER_S);
+    ret_found->expired = item_gone(table, ret_found->meta.ttl, now_ns / NS_PER_S);
     return 0;
 }
 
@@ -124,7 +124,7 @@ static int meet(struct store *store, const struct known_table *known, struct act
                 int64_t now_ns, sqlite3_stmt **ret_statement, struct found *ret_found,
                 struct err *err)
 {
-    int code = find(store, known->table, action->key, now_ns, ret_statement, ret_found, err);
+    int code = find(store, action->table, action->key, now_ns, ret_statement, ret_found, err);
 
     if (code == 0 && ret_found->expired) {
         code = remove_found(store, known, action->key, ret_found, now_ns, err);
@@ -132,7 +132,8 @@ static int meet(struct store *store, const struct known_table *known, struct act
     }
     if (code)
         return code;
-    return check_condition(action, ret_found->there, ret_found->meta.version, err);
+    code = check_condition(action, ret_found->there, ret_found->meta.version, err);
+    return code ? code : check_mtime(action, ret_found->meta.mtime_ns, err);
 }
 
 static int touch_row(struct store *store, const struct table *table, struct action *action,
@@ -276,6 +277,44 @@ int item_touch(struct store *store, struct action *action, int64_t now_ns, struc
         return err_set(err, ENOENT, "%s: does not exist",
                        item_label(known->table, action->key).text);
     return touch_row(store, known->table, action, &old, now_ns, err);
+}
+
+/* The body that the item has after UPDATE, into BODY; ret_ttl: beside it. */
+static int updated_body(struct store *store, const struct table *table, struct key key,
+                        const struct update *update, int64_t now_ns, struct buf *body,
+                        int64_t *ret_ttl, struct buf *ret_number, struct err *err)
+{
+    scoped_statement *row = NULL;
+    struct found old;
+    struct err own = {""};
+    int code = find(store, table, key, now_ns, &row, &old, err);
+
+    if (code)
+        return code;
+    if (!old.there || old.expired)
+        return err_set(err, ENOENT, "%s: does not exist", item_label(table, key).text);
+    code = item_update(old.body, update, body, ret_number, &own);
+    *ret_ttl = old.hidden_ttl;
+    return code ? err_set(err, -code, "%s: %s", item_label(table, key).text, own.text) : 0;
+}
+
+/* A put of the new body, within the transaction that has read the old one. */
+int item_change(struct store *store, struct action *action, const struct update *update,
+                struct prepared *prepared, struct buf *body, struct buf *ret_number, int64_t now_ns,
+                struct err *err)
+{
+    const struct known_table *known;
+    int code = schema_table(store, action->table, &known, err);
+
+    if (code == 0)
+        code = updated_body(store, action->table, action->key, update, now_ns, body, &action->ttl,
+                            ret_number, err);
+    action->body = buf_span(body);
+    if (code == 0)
+        code = check_action(&store->backend, action, 0, err);
+    if (code == 0)
+        code = item_prepare(known->table, action, prepared, err);
+    return code ? code : item_put(store, action, prepared, now_ns, err);
 }
 
 int item_expire(struct store *store, const struct known_table *known, struct key key,

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "backend/sqlite/store.h"
 #include "base/cleanup.h"
@@ -50,6 +51,8 @@ enum {
     LOG_SORT_TYPE
 };
 
+#define ORIGIN_NOBODY (-1) /* no object has it */
+
 static void bind_body(sqlite3_stmt *statement, int at, struct span body)
 {
     if (body.data)
@@ -82,7 +85,7 @@ int log_append(struct store *store, const struct table *table, const struct log_
     sqlite3_bind_int(statement, INSERT_KIND, (int)entry->kind);
     sqlite3_bind_int(statement, INSERT_CHANGE, (int)entry->change);
     sqlite3_bind_int64(statement, INSERT_TIME, entry->time_ns);
-    sqlite3_bind_int64(statement, INSERT_ORIGIN, store->origin);
+    sqlite3_bind_int64(statement, INSERT_ORIGIN, store->told ? ORIGIN_NOBODY : store->origin);
     sqlite3_bind_int(statement, INSERT_STREAMED, entry->streamed);
     sqlite3_bind_int(statement, INSERT_EXPIRED, entry->expired);
     bind_body(statement, INSERT_OLD, entry->streamed ? entry->old_body : span_of(NULL, 0));
@@ -216,8 +219,10 @@ int store_log(struct backend *backend, uint64_t after, size_t limit, log_fn each
     return code;
 }
 
-int store_change_id(struct backend *backend, uint64_t sequence, char ret_id[33])
+int store_change_id(struct backend *backend, uint64_t sequence, int64_t time_ns, char ret_id[33])
 {
-    snprintf(ret_id, 33, "%s%016" PRIx64, store_of(backend)->id, sequence);
+    uint64_t store = strtoull(store_of(backend)->id, NULL, 16);
+
+    snprintf(ret_id, 33, "%016" PRIx64 "%016" PRIx64, sequence, store ^ (uint64_t)time_ns);
     return 0;
 }

@@ -25,6 +25,13 @@ struct sweep_job {
     unsigned swept;
 };
 
+/* What expired up to this second is swept: of tables whose items are there to the end of their last
+ * second (table->ttl_whole), which nobody tells the store, nothing goes too early. */
+static int64_t swept_s(int64_t now_ns)
+{
+    return now_ns / NS_PER_S - 1;
+}
+
 /* Deletes the item that expired first: 1; 0 when there is none. */
 static int sweep_one(struct store *store, int64_t now_ns, struct err *err)
 {
@@ -39,7 +46,7 @@ static int sweep_one(struct store *store, int64_t now_ns, struct err *err)
     int code = conn_statement(store->writer, STATEMENT_EXPIRED_NEXT, &row, err);
     if (code)
         return code;
-    sqlite3_bind_int64(row, 1, now_ns / NS_PER_S);
+    sqlite3_bind_int64(row, 1, swept_s(now_ns));
     code = conn_step(store->writer, row, err);
     if (code <= 0)
         return code;
@@ -74,7 +81,7 @@ static int sweep(struct store *store, int64_t *ret_first, struct err *err)
 
     for (int i = 0; i < BATCHES_MAX; i++) {
         struct sweep_job work = {.job.apply = apply_sweep};
-        if (code || !item_expired(*ret_first, clock_now_s()))
+        if (code || !item_expired(*ret_first, swept_s(clock_now_ns())))
             break;
         code = store_commit(store, &work.job, err);
         if (code == 0)
@@ -183,10 +190,65 @@ static int64_t sleep_time(struct store *store, int64_t first_expiry, bool more)
     if (more)
         return 0;
     if (first_expiry > 0 && first_expiry < now_ns / NS_PER_S + 3600) {
-        int64_t until = first_expiry * NS_PER_S - now_ns;
+        int64_t until = (first_expiry - swept_s(0)) * NS_PER_S - now_ns;
         sleep = until < sleep ? until : sleep;
     }
     return sleep > 0 ? sleep : 0;
+}
+
+/* The type that the row's table has for its keys is not in the row: ALL says it. */
+static const struct table *table_with(const struct known_table *all, size_t count, uint64_t id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (all[i].table->id == id)
+            return all[i].table;
+    return NULL;
+}
+
+static int give_expired(struct conn *reader, sqlite3_stmt *rows, const struct known_table *all,
+                        size_t count, expired_fn each, void *context, struct err *err)
+{
+    cleanup(log_parts_release) struct log_parts parts;
+    int code;
+
+    log_parts_init(&parts);
+    while ((code = conn_step(reader, rows, err)) > 0) {
+        const struct table *table = table_with(all, count, (uint64_t)sqlite3_column_int64(rows, 0));
+        struct key key;
+        if (!table) /* dropped this moment */
+            continue;
+        code = column_part(rows, 1, table->partition.type, &parts.partition, &key.partition);
+        if (code == 0)
+            code = column_part(rows, 2, table->sort.type, &parts.sort, &key.sort);
+        if (code)
+            return err_set(err, -code, "table %s: an item cannot be read", table->name);
+        code = each(context, table, key);
+        if (code)
+            return code;
+    }
+    return code;
+}
+
+int store_expired(struct backend *backend, size_t limit, expired_fn each, void *context,
+                  struct err *err)
+{
+    scoped_reader *reader = NULL;
+    scoped_statement *rows = NULL;
+    struct known_table *all = NULL;
+    size_t count = 0;
+    int code = reader_take(store_of(backend), &reader, err);
+
+    if (code == 0)
+        code = conn_statement(reader, STATEMENT_EXPIRED, &rows, err);
+    if (code == 0)
+        code = tables_load(reader, &all, &count, err);
+    if (code)
+        return code;
+    sqlite3_bind_int64(rows, 1, clock_now_s());
+    sqlite3_bind_int64(rows, 2, limit ? (int64_t)limit : -1);
+    code = give_expired(reader, rows, all, count, each, context, err);
+    tables_free(all, count);
+    return code;
 }
 
 int store_maintain(struct backend *backend, int64_t *ret_next_ns, struct err *err)
@@ -200,7 +262,7 @@ int store_maintain(struct backend *backend, int64_t *ret_next_ns, struct err *er
         return 0;
     }
     scoped_lock(&store->keeper_lock);
-    int code = sweep(store, &first, err);
+    int code = store->leave_expired ? 0 : sweep(store, &first, err);
     if (code == 0)
         code = trim(store, &more, err);
     if (code == 0)

@@ -29,7 +29,9 @@ static const struct backend_ops store_ops = {
     .query = store_query,
     .partitions = store_partitions,
     .partition = store_partition,
+    .index_values = store_index_values,
     .write = store_write,
+    .update = store_update,
     .sync = store_sync,
     .scratch_list = store_scratch_list,
     .scratch_find = store_scratch_find,
@@ -48,6 +50,7 @@ static const struct backend_ops store_ops = {
     .lease_read = store_lease_read,
     .lease_write = store_lease_write,
     .maintain = store_maintain,
+    .expired = store_expired,
     .statfs = store_statfs,
 };
 
@@ -57,6 +60,8 @@ static struct store *store_new(const char *path, const struct sqlite_options *op
 
     if (!store)
         return NULL;
+    store->leave_expired = options->leave_expired;
+    store->show_expired = options->show_expired;
     store->backend.ops = &store_ops;
     store->backend.max_item_size =
         options->max_item_size ? options->max_item_size : ITEM_SIZE_DEFAULT;

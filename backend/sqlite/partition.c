@@ -66,7 +66,7 @@ int store_partitions(struct backend *backend, const struct table *table, struct 
     if (bind_part(rows, 2, table->partition.type, after) < 0)
         return err_set(err, ENOMEM, "out of memory");
     sqlite3_bind_int64(rows, 1, (int64_t)table->id);
-    sqlite3_bind_int64(rows, 3, clock_now_s());
+    sqlite3_bind_int64(rows, 3, table_passed_s(table, clock_now_s()));
     sqlite3_bind_int64(rows, 4, limit ? (int64_t)limit : -1);
     while ((code = conn_step(reader, rows, err)) > 0) {
         int64_t items = sqlite3_column_int64(rows, 1);
@@ -96,7 +96,7 @@ int store_partition(struct backend *backend, const struct table *table, struct s
     if (bind_part(row, 2, table->partition.type, partition) < 0)
         return err_set(err, ENOMEM, "out of memory");
     sqlite3_bind_int64(row, 1, (int64_t)table->id);
-    sqlite3_bind_int64(row, 3, clock_now_s());
+    sqlite3_bind_int64(row, 3, table_passed_s(table, clock_now_s()));
     code = conn_step(reader, row, err);
     if (code < 0)
         return code;

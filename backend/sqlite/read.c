@@ -6,6 +6,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+int64_t store_passed_s(const struct store *store, const struct table *table)
+{
+    return store->show_expired ? 0 : table_passed_s(table, clock_now_s());
+}
+
 /* pk, sk, META_COLUMNS, and the body where there is one. */
 enum { ROW_PK, ROW_SK, ROW_META, ROW_BODY = ROW_META + META_END };
 
@@ -51,7 +56,7 @@ int store_get(struct backend *backend, const struct table *table, struct key key
     if (bind_key(row, 2, table, key) < 0)
         return err_set(err, ENOMEM, "out of memory");
     sqlite3_bind_int64(row, 1, (int64_t)table->id);
-    sqlite3_bind_int64(row, 4, clock_now_s());
+    sqlite3_bind_int64(row, 4, store_passed_s(store_of(backend), table));
     code = conn_step(reader, row, err);
     if (code == 0) { /* the usual answer to a lookup: its sentence is cheap */
         return err_set(err, ENOENT, "table %s has no such item", table->name);
@@ -88,7 +93,7 @@ int store_walk(struct backend *backend, const struct table *table, const struct 
     if (bind_key(rows, 2, table, walk->after) < 0)
         return err_set(err, ENOMEM, "out of memory");
     sqlite3_bind_int64(rows, 1, (int64_t)table->id);
-    sqlite3_bind_int64(rows, 4, clock_now_s());
+    sqlite3_bind_int64(rows, 4, store_passed_s(store_of(backend), table));
     sqlite3_bind_int64(rows, 5, walk->limit ? (int64_t)walk->limit : -1);
     return each_row(reader, rows, table, each, context, err);
 }
@@ -126,9 +131,44 @@ int store_query(struct backend *backend, const struct table *table, const struct
     if (code)
         return err_set(err, ENOMEM, "out of memory");
     sqlite3_bind_int64(rows, 1, (int64_t)table->id);
-    sqlite3_bind_int64(rows, 5, clock_now_s());
+    sqlite3_bind_int64(rows, 5, store_passed_s(store_of(backend), table));
     sqlite3_bind_int64(rows, 6, query->limit ? (int64_t)query->limit : -1);
     if (index)
         bind_text(rows, 7, span_text(index->name));
     return each_row(reader, rows, table, each, context, err);
+}
+
+/* One statement a value: the next one is found without a look at all that have the last. */
+int store_index_values(struct backend *backend, const struct table *table,
+                       const struct index *index, value_fn each, void *context, struct err *err)
+{
+    cleanup(buf_release) struct buf last;
+    cleanup(buf_release) struct buf number;
+    scoped_reader *reader = NULL;
+    scoped_statement *row = NULL;
+    int code = reader_take(store_of(backend), &reader, err);
+
+    buf_init(&last, KEY_PART_MAX);
+    buf_init(&number, KEY_PART_MAX);
+    if (code == 0)
+        code = conn_statement(reader, STATEMENT_INDEX_VALUE, &row, err);
+    while (code == 0) {
+        struct span value;
+        sqlite3_reset(row);
+        if (bind_part(row, 2, index->partition.type, buf_span(&last)) < 0)
+            return err_set(err, ENOMEM, "out of memory");
+        sqlite3_bind_int64(row, 1, (int64_t)table->id);
+        bind_text(row, 3, span_text(index->name));
+        sqlite3_bind_int64(row, 4, table_passed_s(table, clock_now_s()));
+        code = conn_step(reader, row, err);
+        if (code <= 0)
+            return code;
+        if (column_part(row, 0, index->partition.type, &number, &value) < 0)
+            return err_set(err, EUCLEAN, "table %s: index %s cannot be read", table->name,
+                           index->name);
+        buf_clear(&last);
+        buf_add_span(&last, value);
+        code = buf_error(&last) ? buf_error(&last) : each(context, value);
+    }
+    return code;
 }

@@ -45,6 +45,13 @@ static int from_row(sqlite3_stmt *row, enum value_type type, struct buf *number,
     return code ? code : column_span(row, COLUMN_NAME, &scratch->name);
 }
 
+/* When a row changes, by the clock, but after all its versions so far: times order them, and the
+ * entries of the log that tell of them, also where the clock was set back. */
+static int64_t change_time(const struct scratch *old, int64_t now_ns)
+{
+    return now_ns > old->ctime_ns ? now_ns : old->ctime_ns + 1;
+}
+
 /* The row with that id, as long as STATEMENT is not reset; its table. -ENOENT. */
 static int scratch_get(struct store *store, uint64_t id, sqlite3_stmt **ret_statement,
                        const struct known_table **ret_known, struct buf *number,
@@ -244,9 +251,9 @@ static int update_body(struct store *store, uint64_t id, struct span body, struc
     return conn_step(store->writer, statement, err);
 }
 
+/* Also the time of the change, in SCRATCH. */
 static int scratch_update(struct store *store, const struct table *table,
-                          const struct action *action, const struct scratch *scratch,
-                          struct err *err)
+                          const struct action *action, struct scratch *scratch, struct err *err)
 {
     cleanup(buf_release) struct buf number = {0};
     scoped_statement *row = NULL;
@@ -258,6 +265,7 @@ static int scratch_update(struct store *store, const struct table *table,
     int code = scratch_meet(store, action, &row, &known, &number, &old, err);
     if (code)
         return code;
+    scratch->ctime_ns = change_time(&old, scratch->ctime_ns);
     bool moves = old.table_id != table->id || old.parent != scratch->parent ||
                  !span_equal(old.partition, scratch->partition) ||
                  !span_equal(old.name, scratch->name);
@@ -298,12 +306,14 @@ int scratch_put(struct store *store, struct action *action, int64_t now_ns, stru
     if (code)
         return code;
     action->made_id = scratch.id;
-    action->meta.version = (uint64_t)now_ns;
-    action->meta.mtime_ns = scratch.mtime_ns;
-    action->meta.ctime_ns = now_ns;
     if (scratch.id)
-        return scratch_update(store, known->table, action, &scratch, err);
-    return scratch_insert(store, known->table, &scratch, action->body, &action->made_id, err);
+        code = scratch_update(store, known->table, action, &scratch, err);
+    else
+        code = scratch_insert(store, known->table, &scratch, action->body, &action->made_id, err);
+    action->meta.version = (uint64_t)scratch.ctime_ns;
+    action->meta.mtime_ns = scratch.mtime_ns;
+    action->meta.ctime_ns = scratch.ctime_ns;
+    return code;
 }
 
 static int check_childless(struct store *store, uint64_t id, struct span name, struct err *err)
@@ -338,7 +348,9 @@ int scratch_delete(struct store *store, struct action *action, int64_t now_ns, s
         return code;
     sqlite3_bind_int64(statement, 1, (int64_t)old.id);
     code = conn_step(store->writer, statement, err);
-    return code ? code : announce(store, known->table, &old, CHANGE_REMOVE, now_ns, err);
+    return code
+               ? code
+               : announce(store, known->table, &old, CHANGE_REMOVE, change_time(&old, now_ns), err);
 }
 
 /* The rows of a prepared listing; 1 when there was none. */

@@ -133,6 +133,11 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_INDEX_QUERY_TO] = INDEX_QUERY(" AND isk <= ?4", "ASC"),
     [STATEMENT_INDEX_QUERY_REVERSE] = INDEX_QUERY("", "DESC"),
     [STATEMENT_INDEX_QUERY_TO_REVERSE] = INDEX_QUERY(" AND isk <= ?4", "DESC"),
+    [STATEMENT_INDEX_VALUE] =
+        "SELECT ipk FROM entry"
+        " CROSS JOIN item ON item.table_id = ?1 AND item.pk = entry.pk AND item.sk = entry.sk"
+        " WHERE index_id = (SELECT id FROM indexes WHERE table_id = ?1 AND name = ?3)"
+        " AND ipk > ?2 AND " LIVE(4) " ORDER BY ipk LIMIT 1",
     [STATEMENT_PARTITIONS] =
         "WITH gone AS (SELECT pk, count(*) AS items FROM item INDEXED BY item_expires"
         " WHERE expires <= ?3 AND table_id = ?1 GROUP BY pk)"
@@ -165,7 +170,8 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_SCRATCH_FIND] = "SELECT " SCRATCH_COLUMNS " FROM scratch"
                                " WHERE table_id = ?1 AND partition = ?2 AND parent = ?3"
                                " AND name = ?4",
-    [STATEMENT_SCRATCH_MOVED] = "UPDATE scratch SET mtime = ?2, ctime = ?2 WHERE id = ?1",
+    [STATEMENT_SCRATCH_MOVED] = "UPDATE scratch SET mtime = ?2, ctime = max(?2, ctime + 1)"
+                                " WHERE id = ?1",
     [STATEMENT_DRAFT_INSERT] = "INSERT INTO draft(table_name, path, code, reason, time, size, body)"
                                " VALUES(?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [STATEMENT_DRAFT_UPDATE] = "UPDATE draft SET table_name = ?2, path = ?3, code = ?4,"
@@ -191,6 +197,8 @@ const char *const statement_sql[STATEMENT_COUNT] = {
                                " WHERE expires IS NOT NULL",
     [STATEMENT_EXPIRED_NEXT] = "SELECT table_id, pk, sk FROM item INDEXED BY item_expires"
                                " WHERE expires <= ?1 ORDER BY expires LIMIT 1",
+    [STATEMENT_EXPIRED] = "SELECT table_id, pk, sk FROM item INDEXED BY item_expires"
+                          " WHERE expires <= ?1 ORDER BY expires LIMIT ?2",
     [STATEMENT_TRIM_END] =
         "SELECT coalesce(max(seq), 0) FROM (SELECT seq, time FROM change"
         " WHERE seq > (SELECT value FROM meta WHERE name = 'trimmed_seq')"

@@ -68,7 +68,7 @@ struct store {
     char *path;             /* as SQLite resolved it */
     dev_t device;           /* of the file, for the list of open stores */
     ino_t inode;
-    bool read_only;
+    bool read_only, leave_expired, show_expired;
     char *uri; /* on a read-only filesystem, where nobody can write; else NULL */
     char id[17];
     int64_t origin; /* marks this object's own entries in the change log */
@@ -81,9 +81,10 @@ struct store {
 
     pthread_mutex_t queue_lock; /* guards queue, queue_end, writing */
     struct job *queue, **queue_end;
-    bool writing; /* a leader is at work; it alone uses the three below */
+    bool writing; /* a leader is at work; it alone uses the four below */
     struct conn *writer;
     struct schema schema;
+    bool told;                  /* the batch that is being applied is WRITE_TOLD */
     unsigned unrolled;          /* change log entries since tables.changed was brought up to date */
     unsigned wal_tried;         /* WAL pages when bounding it was last tried in vain */
     _Atomic unsigned wal_pages; /* in the WAL at the last own commit */
@@ -198,6 +199,10 @@ int store_sync(struct backend *backend, struct err *err);
 int store_write(struct backend *backend, struct action *actions, size_t count, unsigned flags,
                 struct err *err);
 
+int store_update(struct backend *backend, const struct table *table, struct key key,
+                 const struct update *update, struct item_meta *ret_meta, struct buf *ret_number,
+                 struct err *err);
+
 /* item.c: an action on an item within the writer's transaction. */
 struct prepared {
     struct item_facts facts;
@@ -210,6 +215,11 @@ int item_put(struct store *store, struct action *action, struct prepared *prepar
              struct err *err);
 int item_delete(struct store *store, struct action *action, int64_t now_ns, struct err *err);
 int item_touch(struct store *store, struct action *action, int64_t now_ns, struct err *err);
+/* A put of what the item becomes by UPDATE. ACTION has table and key, and gets the rest; BODY and
+ * PREPARED must live as long. */
+int item_change(struct store *store, struct action *action, const struct update *update,
+                struct prepared *prepared, struct buf *body, struct buf *ret_number, int64_t now_ns,
+                struct err *err);
 /* Removes KEY if its time has come. */
 int item_expire(struct store *store, const struct known_table *known, struct key key,
                 int64_t now_ns, struct err *err);
@@ -235,7 +245,7 @@ int store_poll(struct backend *backend, bool *ret_changed, struct err *err);
 int store_log_position(struct backend *backend, uint64_t *ret_sequence, struct err *err);
 int store_log(struct backend *backend, uint64_t after, size_t limit, log_fn each, void *context,
               struct err *err);
-int store_change_id(struct backend *backend, uint64_t sequence, char ret_id[33]);
+int store_change_id(struct backend *backend, uint64_t sequence, int64_t time_ns, char ret_id[33]);
 /* Buffers for parts that are numbers. */
 struct log_parts {
     struct buf partition, sort;
@@ -260,6 +270,9 @@ int store_lease_read(struct backend *backend, struct span name, struct lease *re
 int store_lease_write(struct backend *backend, struct span name, uint64_t count, struct span holder,
                       struct span position, struct err *err);
 
+/* The second up to which a time to live of TABLE has passed for a read. */
+int64_t store_passed_s(const struct store *store, const struct table *table);
+
 /* read.c, query.c */
 int store_get(struct backend *backend, const struct table *table, struct key key,
               struct item_meta *ret_meta, struct buf *body, struct err *err);
@@ -267,6 +280,8 @@ int store_walk(struct backend *backend, const struct table *table, const struct 
                record_fn each, void *context, struct err *err);
 int store_query(struct backend *backend, const struct table *table, const struct query *query,
                 record_fn each, void *context, struct err *err);
+int store_index_values(struct backend *backend, const struct table *table,
+                       const struct index *index, value_fn each, void *context, struct err *err);
 int store_partitions(struct backend *backend, const struct table *table, struct span after,
                      size_t limit, partition_fn each, void *context, struct err *err);
 int store_partition(struct backend *backend, const struct table *table, struct span partition,
@@ -288,6 +303,8 @@ int store_draft_list(struct backend *backend, struct span table, draft_fn each, 
 int store_draft_read(struct backend *backend, uint64_t id, struct buf *body, struct err *err);
 
 /* maintain.c, checkpoint.c */
+int store_expired(struct backend *backend, size_t limit, expired_fn each, void *context,
+                  struct err *err);
 int store_maintain(struct backend *backend, int64_t *ret_next_ns, struct err *err);
 int store_statfs(struct backend *backend, struct statvfs *ret_stat, struct err *err);
 /* In the background, beside the writer. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table's stream out of the change log, and leases. A position is the id of the last change that
- * was given or passed over, which is the store's id and a number of the log, and then the table's
- * number: one that was made anew under the same name has a stream of its own.
+ * A table's stream out of the change log, and leases. A position is the store's id, the number in
+ * the log of the last change that was given or passed over, and the table's number: one that was
+ * made anew under the same name has a stream of its own.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -154,7 +154,7 @@ static int give(struct store_stream *stream, const struct log_entry *entry, chan
                           &change.new_item, err);
     if (code)
         return code;
-    store_change_id(&stream->store->backend, entry->sequence, id);
+    store_change_id(&stream->store->backend, entry->sequence, entry->time_ns, id);
     stream->after = entry->sequence;
     return each(context, &change);
 }
@@ -222,10 +222,8 @@ int store_stream_next(struct stream *stream, size_t limit, change_fn each, void 
 int store_stream_position(struct stream *stream, struct buf *out)
 {
     const struct store_stream *own = stream_of(stream);
-    char id[33];
 
-    store_change_id(&own->store->backend, own->after, id);
-    buf_addf(out, "%s%016" PRIx64, id, own->table->id);
+    buf_addf(out, "%s%016" PRIx64 "%016" PRIx64, own->store->id, own->after, own->table->id);
     return buf_error(out);
 }
 

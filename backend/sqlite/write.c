@@ -14,6 +14,7 @@ struct write_job {
     struct action *actions;
     size_t count;
     struct prepared *prepared; /* one an action */
+    bool told;                 /* its entries in the log are nobody's own */
     bool try;                  /* undone in the end */
     bool tried;                /* nothing was refused */
 };
@@ -39,8 +40,10 @@ static int apply_batch(struct store *store, struct job *job, struct err *err)
     int64_t now_ns = clock_now_ns();
     int code = 0;
 
+    store->told = work->told;
     for (size_t i = 0; i < work->count && code == 0; i++)
         code = apply_action(store, &work->actions[i], &work->prepared[i], now_ns, err);
+    store->told = false;
     work->tried = work->try && code == 0;
     return work->tried ? -ECANCELED : code;
 }
@@ -78,8 +81,11 @@ int store_write(struct backend *backend, struct action *actions, size_t count, u
                 struct err *err)
 {
     struct prepared inlined[PREPARED_INLINE];
-    struct write_job work = {
-        .job.apply = apply_batch, .actions = actions, .count = count, .try = flags & WRITE_TRY};
+    struct write_job work = {.job.apply = apply_batch,
+                             .actions = actions,
+                             .count = count,
+                             .told = flags & WRITE_TOLD,
+                             .try = flags & WRITE_TRY};
     struct store *store = store_of(backend);
 
     if (store->read_only)
@@ -92,5 +98,43 @@ int store_write(struct backend *backend, struct action *actions, size_t count, u
     int code = write_prepared(store, &work, flags, err);
     if (work.prepared != inlined)
         free(work.prepared);
+    return code;
+}
+
+struct update_job {
+    struct job job; /* first */
+    struct action action;
+    const struct update *update;
+    struct prepared prepared;
+    struct buf body;
+    struct buf *number;
+};
+
+static int apply_update(struct store *store, struct job *job, struct err *err)
+{
+    struct update_job *work = (struct update_job *)job;
+
+    return item_change(store, &work->action, work->update, &work->prepared, &work->body,
+                       work->number, clock_now_ns(), err);
+}
+
+int store_update(struct backend *backend, const struct table *table, struct key key,
+                 const struct update *update, struct item_meta *ret_meta, struct buf *ret_number,
+                 struct err *err)
+{
+    struct update_job work = {
+        .job.apply = apply_update,
+        .action = {.kind = ACTION_PUT, .table = table, .key = key},
+        .update = update,
+        .number = ret_number,
+    };
+
+    buf_init(&work.body, SIZE_MAX / 8);
+    buf_init(&work.prepared.fitted, SIZE_MAX / 8);
+    int code = store_commit(store_of(backend), &work.job, err);
+    if (code == 0)
+        *ret_meta = work.action.meta;
+    buf_release(&work.prepared.fitted);
+    buf_release(&work.body);
     return code;
 }

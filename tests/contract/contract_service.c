@@ -114,6 +114,7 @@ static struct factory factory = {open_new, open_again, close_one, 100};
 #include "tests/contract/scratch.h"
 #include "tests/contract/streams.h"
 #include "tests/contract/tables.h"
+#include "tests/contract/updates.h"
 #include "tests/contract/walks.h"
 
 /* Before all others, whichever are asked for. */
@@ -131,4 +132,4 @@ __attribute__((constructor)) static void read_environment(void)
 }
 
 CHECK_MAIN(CONTRACT_ITEMS, CONTRACT_WALKS, CONTRACT_TABLES, CONTRACT_EXPIRY, CONTRACT_SCRATCH,
-           CONTRACT_CHANGES, CONTRACT_STREAMS)
+           CONTRACT_CHANGES, CONTRACT_STREAMS, CONTRACT_UPDATES)

@@ -48,6 +48,8 @@ enum lack {
     LACK_SWITCHES,
     LACK_ATOMIC,
     LACK_SURROGATES,
+    LACK_SORTED,
+    LACK_LIMITS,
     LACK_COUNT
 };
 static const struct {
@@ -66,7 +68,9 @@ static const struct {
     [LACK_STREAMS] = {"streams", "there are no streams"},
     [LACK_SWITCHES] = {"switches", "the engine cannot switch streams off and on"},
     [LACK_ATOMIC] = {"atomic", "the engine's conditional writes are not atomic"},
+    [LACK_SORTED] = {"sorted", "a file's name is one key: there are no sort keys"},
     [LACK_SURROGATES] = {"surrogates", "the engine takes no lone surrogates"},
+    [LACK_LIMITS] = {"limits", "the engine's sums may be longer than its numbers"},
 };
 static unsigned fixture_lacks;
 
@@ -92,6 +96,9 @@ static inline bool lacks(const struct backend *backend, enum lack lack)
 /* For a test that has no other matter: closes BACKEND, and the test returns. */
 #define cannot(backend, lack)                                                                      \
     (lacks((backend), (lack)) && (FACTORY.close((backend), true), puts("skipped") >= 0))
+
+/* A sort key for a table that may as well have none. */
+#define sort_of(backend, key) (lacks((backend), LACK_SORTED) ? NULL : (key))
 
 #define NOTHING ((struct span){NULL, 0})
 

@@ -349,10 +349,37 @@ static void durable_writes_and_syncs(void)
     FACTORY.close(b, true);
 }
 
+/* A save of the same bytes leaves the version as it is: the mtime tells. */
+static void deletions_ask_for_times(void)
+{
+    struct backend *b = FACTORY.open();
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+    struct action action = put_action(t, key_of("ada", NULL), "{\"n\": 1}");
+
+    action.mtime_ns = 1000 * NS_PER_S;
+    check_int(apply(b, &action), 0);
+    struct action gone = delete_action(t, action.key);
+    gone.condition = (struct condition){COND_VERSION, action.meta.version};
+    gone.mtime_ns = action.meta.mtime_ns;
+    action.mtime_ns = 2000 * NS_PER_S;
+    check_int(apply(b, &action), 0);
+    check(action.meta.version == gone.condition.version);
+    check_int(apply(b, &gone), -ESTALE);
+    check_get(b, t, "ada", NULL, "{\"n\": 1}");
+    gone.mtime_ns = action.meta.mtime_ns;
+    check_int(apply(b, &gone), 0);
+    check_int(gone.change, CHANGE_REMOVE);
+    check_absent(b, t, "ada");
+    check_int(apply(b, &gone), -ESTALE);
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
 #define CONTRACT_ITEMS                                                                             \
     CHECK_TEST(items_come_back), CHECK_TEST(items_have_metadata),                                  \
         CHECK_TEST(equal_puts_change_only_times), CHECK_TEST(batches_touch_and_write),             \
         CHECK_TEST(conditions_hold), CHECK_TEST(batches_are_all_or_nothing),                       \
         CHECK_TEST(refused_batches_leave_all), CHECK_TEST(moves_and_exchanges),                    \
         CHECK_TEST(refusals_have_reasons), CHECK_TEST(names_win_over_bodies),                      \
-        CHECK_TEST(versions_are_never_used_again), CHECK_TEST(durable_writes_and_syncs)
+        CHECK_TEST(deletions_ask_for_times), CHECK_TEST(versions_are_never_used_again),            \
+        CHECK_TEST(durable_writes_and_syncs)

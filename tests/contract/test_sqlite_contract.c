@@ -61,6 +61,7 @@ static const struct factory factory = {open_new, open_again, close_and_check, 15
 #include "tests/contract/scratch.h"
 #include "tests/contract/streams.h"
 #include "tests/contract/tables.h"
+#include "tests/contract/updates.h"
 #include "tests/contract/walks.h"
 
 static void setup(void)
@@ -75,4 +76,5 @@ static void teardown(void)
 }
 
 CHECK_MAIN(CHECK_TEST(setup), CONTRACT_ITEMS, CONTRACT_WALKS, CONTRACT_TABLES, CONTRACT_EXPIRY,
-           CONTRACT_SCRATCH, CONTRACT_CHANGES, CONTRACT_STREAMS, CHECK_TEST(teardown))
+           CONTRACT_SCRATCH, CONTRACT_CHANGES, CONTRACT_STREAMS, CONTRACT_UPDATES,
+           CHECK_TEST(teardown))

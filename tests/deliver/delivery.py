@@ -85,8 +85,8 @@ class DeliveryTest(PlaceTest):
 
     # Mounts.
 
-    def mounted(self, name="mnt", options=(), source=None, **env):
-        mount = self.new_mount(source or self.conf, os.path.join(self.dir, name), options)
+    def mounted(self, name="mnt", options=(), source=None, program=ITEMFS, **env):
+        mount = self.new_mount(source or self.conf, os.path.join(self.dir, name), options, program=program)
         mount.env = self.environment(**env)
         self.mounts.append(mount)
         self.addCleanup(self.end, mount)

@@ -34,6 +34,7 @@ class Function:
     def __init__(self, script=(), reply=200, tls=None):
         self.script, self.reply, self.tls = list(script), reply, tls
         self.deliveries, self.others = [], []
+        self.good = {}  # by id, what was answered with 200
         self.change = threading.Condition()
         self.server = self.thread = None
         self.port = 0
@@ -108,6 +109,9 @@ class Function:
             if callable(reply):
                 reply = delivery.reply = reply(delivery)
             self.deliveries.append(delivery)
+            if reply == 200:
+                for record in delivery.records:
+                    self.good.setdefault(record["change_id"], record)
             self.change.notify_all()
         if not isinstance(reply, dict):
             reply = {"status": reply}
@@ -140,16 +144,15 @@ class Function:
 
     def wait_records(self, count):
         """Until COUNT different changes were taken."""
-        return self.wait(lambda _: len(self.taken()) >= count)
+        return self.wait(lambda _: self.count_taken() >= count)
 
     def taken(self):
         """The records of the calls that were answered with 200, first deliveries only, in order."""
-        records = {}
-        for delivery in self.deliveries:
-            if delivery.reply == 200:
-                for record in delivery.records:
-                    records.setdefault(record["change_id"], record)
-        return list(records.values())
+        with self.change:
+            return list(self.good.values())
+
+    def count_taken(self):
+        return len(self.good)
 
 
 def make_certificates(place, name="localhost"):

@@ -144,7 +144,8 @@ class Programs(ProgramTest):
     def test_grandchildren_do_not_outlive_their_parent(self):
         mount = self.deliver("sleep 1000 &\necho $! >pid")
         self.wait_status(mount, records=1, retries=0)
-        self.assertFalse(self.is_running(int(self.output("pid"))))
+        pid = int(self.output("pid"))
+        wait_for("its end", lambda: not self.is_running(pid))  # it has been killed, and has to see it
 
     def test_ended_at_the_unmount(self):
         mount = self.deliver("echo $$ >pid; sleep 1000 & wait", function_timeout=600)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How delivery stands, as the mount and itemctl tell it."""
 
+import datetime
 import json
 import os
 import pty
@@ -29,6 +30,8 @@ class Status(DeliveryTest):
         status = self.status(mount)
         position, last = status.pop("position"), status.pop("last_error_time")
         self.assertRegex(position, r"^[0-9a-f]{48}$")
+        done = function.deliveries[0].records[0]["time"]
+        self.assertEqual(done, status.pop("position_time"))
         self.assertRegex(last, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$")
         self.assertGreater(status.pop("lag_seconds"), 0)
         self.assertEqual({"table": self.table, "function": function.url, "state": "delivering",
@@ -36,6 +39,8 @@ class Status(DeliveryTest):
                           "skipped": 0, "lost": 0, "last_error": "HTTP status 500"}, status)
         metrics = self.metrics(mount)
         self.assertGreater(metrics.pop("lag_seconds"), 0)
+        self.assertAlmostEqual(datetime.datetime.fromisoformat(done[:26] + "+00:00").timestamp(),
+                               metrics.pop("position_timestamp_seconds"), delta=0.001)
         self.assertEqual({"records_total": 1, "batches_total": 1, "retries_total": 1,
                           "dropped_records_total": 0, "skipped_records_total": 0, "lost_total": 0,
                           "behind_records": 3, "active": 1, "failing": 0}, metrics)
@@ -66,14 +71,16 @@ class Status(DeliveryTest):
         self.write_config(f"{function.url}?token=x")
         found = self.delivery()
         self.assertGreater(found.pop("SecondsBehind"), 0)
-        self.assertEqual({"Function": function.url, "RecordsBehind": 3}, found)
+        none = {"Delivered": 0, "Retried": 0, "Dropped": 0, "Skipped": 0, "Lost": 0}
+        self.assertEqual({"Function": function.url, "RecordsBehind": 3, **none}, found)
         mount = self.mounted()
         status = self.wait_status(mount, state="idle", records=3)
         found = self.delivery()
         self.assertRegex(found.pop("Holder"), rf"pid {mount.process.pid} on {mount.point} \(")
         # The lease may lag behind by a renewal, where only others' changes have come since.
         self.assertRegex(found.pop("Position"), rf"^{status['position'][:16]}")
-        self.assertEqual({"Function": function.url, "RecordsBehind": 0, "SecondsBehind": 0}, found)
+        self.assertEqual({"Function": function.url, "RecordsBehind": 0, "SecondsBehind": 0, **none,
+                          "Delivered": 3}, found)
         mount.unmount()
         self.make_older(10)
         self.put_numbers(3, 4)
@@ -82,6 +89,25 @@ class Status(DeliveryTest):
         self.assertNotIn("Holder", found)
         self.assertEqual(1, found["RecordsBehind"])
         self.assertGreaterEqual(found["SecondsBehind"], 1000)
+
+    def test_counts_go_on_with_the_lease(self):
+        # Whoever delivers: of each mount they begin anew, in the store they do not.
+        function = self.function(script=[500, 200, 422])
+        self.write_config(function, function_batch=1)
+        self.put_numbers(0, 2)
+        mount = self.mounted()
+        self.wait_status(mount, state="idle", records=1, retries=1, dropped=1)
+        self.put_numbers(2, 3)
+        self.wait_status(mount, state="idle", records=2)
+        mount.kill()
+        self.put_numbers(3, 5)
+        function.script = [500]
+        mount = self.mounted("again")
+        self.wait_status(mount, state="idle", records=2, retries=1, dropped=0)
+        mount.unmount()
+        found = self.delivery()
+        self.assertEqual((4, 2, 1, 0, 0), tuple(found[name] for name in (
+            "Delivered", "Retried", "Dropped", "Skipped", "Lost")))
 
     def test_of_a_store_for_people(self):
         self.put_numbers(0, 2)
@@ -96,7 +122,11 @@ class Status(DeliveryTest):
         rows = dict(re.findall(r"^(  \w[\w ]*?) {2,}(.*)$", text, re.M))
         self.assertEqual("exec:/opt/handler", rows["  delivered to"])
         self.assertEqual("nobody", rows["  by"])
-        self.assertRegex(rows["  to come"], r"^2 changes, the first is 1\d\d s old$")
+        heads, numbers = (re.split(" {2,}", line) for line in text.splitlines()[-2:])
+        self.assertEqual(["Delivery", "To come", "Oldest", "Delivered", "Retried", "Dropped", "Skipped",
+                          "Lost"], heads)
+        self.assertEqual([self.table, "2", "0", "0", "0", "0", "0"], numbers[:2] + numbers[3:])
+        self.assertRegex(numbers[2], r"^1\d\d s$")
         self.assertNotIn("word", text)
 
 

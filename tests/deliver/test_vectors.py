@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Each published case of change records and of their delivery (tests/vectors/kernstack.json), from a
-write to what the function gets.
+write to what the function gets. K-numbers are those of docs/KERNSTACK.md.
 
 Over another backend they are run by a class beside OverStore that has its own backend section.
 """
@@ -60,23 +60,29 @@ class Vectors:
             self.assertEqual({**want, "change_type": got["change_type"]}, got)
 
     def test_put_of_a_new_item(self):
+        """K-24, K-25."""
         self.check_change("put of a new item")
 
     def test_update_that_creates(self):
+        """K-24."""
         self.check_change("update that creates")
 
     def test_put_over_an_existing_item(self):
+        """K-24: MODIFY, with the old item."""
         self.check_change("put over an existing item")
 
     def test_delete_of_nothing(self):
+        """K-28."""
         self.check_change("delete of nothing")
 
     def test_expiry_sweep_is_a_delete(self):
+        """K-14."""
         if not self.sweeps:
             self.skipTest("the service sweeps when it likes")
         self.check_change("expiry sweep is a delete")
 
     def test_sort_key_is_in_keys(self):
+        """K-25."""
         self.check_change("sort key is in keys")
 
     def test_all_changes_are_tested(self):
@@ -95,11 +101,13 @@ class Vectors:
         return case["expect"], function, mount
 
     def test_one_change(self):
+        """K-17, K-18."""
         expect, function, mount = self.deliver("1 change: one batch")
         self.wait_status(mount, records=1)
         self.assertEqual(expect["batch_sizes"], [len(call.records) for call in function.deliveries])
 
     def test_100_changes_at_most(self):
+        """K-18."""
         expect, function, mount = self.deliver("100 changes at most a batch")
         self.put_numbers(100, 250)
         self.wait_status(mount, records=250)
@@ -109,6 +117,7 @@ class Vectors:
         self.assertNotIn(0, sizes)
 
     def test_500_is_retried(self):
+        """K-20, K-23."""
         expect, function, mount = self.deliver("500 is retried with the same change ids")
         self.wait_status(mount, records=1, state="idle")
         self.assertEqual(expect["deliveries"], len(function.deliveries))
@@ -117,11 +126,13 @@ class Vectors:
         self.assertEqual(function.deliveries[0].body, function.deliveries[1].body)
 
     def test_503_then_500(self):
+        """K-20."""
         expect, function, mount = self.deliver("503 then 500 then fine")
         self.wait_status(mount, records=1, state="idle")
         self.assertEqual(expect["deliveries"], len(function.deliveries))
 
     def test_400_is_not_retried(self):
+        """K-21."""
         expect, function, mount = self.deliver("400 is not retried", function_batch=1)
         self.wait_status(mount, records=1, dropped=1, state="idle")
         first = function.deliveries[0].ids
@@ -131,6 +142,7 @@ class Vectors:
         self.assertEqual(["k1"], [record["keys"]["id"]["S"] for record in function.taken()])
 
     def test_unreachable_is_retried(self):
+        """K-20."""
         case = self.case(STREAMS, "unreachable function is retried")
         self.assertEqual(["unreachable", 200], case["replies"])
         function = self.function()
@@ -145,6 +157,7 @@ class Vectors:
         self.assertEqual(case["expect"]["deliveries"], 1 + status["retries"])
 
     def test_later_changes_wait(self):
+        """K-19, K-20."""
         expect, function, mount = self.deliver("later changes wait", function_batch=1)
         self.wait_status(mount, records=2, state="idle")
         self.assertTrue(expect["order_kept"] and expect["second_not_before_first"])
@@ -152,6 +165,7 @@ class Vectors:
                          [call.records[0]["keys"]["id"]["S"] for call in function.deliveries])
 
     def test_older_than_24_hours_is_skipped(self):
+        """K-22."""
         if not self.ages:
             self.skipTest("the service's clock is its own")
         case = self.case(STREAMS, "older than 24 h is skipped")
@@ -170,6 +184,7 @@ class Vectors:
         self.assertEqual(["k1"], [record["keys"]["id"]["S"] for record in function.taken()])
 
     def test_backoff_grows(self):
+        """K-20."""
         expect, function, mount = self.deliver("backoff grows")
         self.wait_status(mount, records=1, state="idle")
         self.assertTrue(expect["gaps_not_shrinking"])
@@ -183,6 +198,7 @@ class Vectors:
             self.assertGreater(gap, told - 0.06)  # it is said in tenths
 
     def test_new_function_goes_on(self):
+        """K-27."""
         case = self.case(STREAMS, "new function")
         first, second = self.function(reply=500), self.function(script=case["replies"])
         self.put_numbers(0, 1)

@@ -23,6 +23,8 @@ import wire
 
 RATES = {"GetRecords": 5, "DescribeStream": 10, "ListStreams": 5}  # a second
 FEW = 12  # calls that a rate cannot be told from
+OPERATIONS = ("ListTables", "DescribeTable", "DescribeTimeToLive", "ListStreams", "DescribeStream",
+              "GetShardIterator", "GetRecords")
 
 
 class Shard:
@@ -56,9 +58,10 @@ class Stream:
 
 
 class Streams:
-    """The table NAME, with the partition key id (S). Pages of lists have PAGE entries."""
+    """The table NAME, with the partition key id (S). Pages of lists have PAGE entries. ALONE: it has
+    the server's answers; else who made it asks for them."""
 
-    def __init__(self, server, name="items", page=100):
+    def __init__(self, server, name="items", page=100, alone=True):
         self.server, self.name, self.page = server, name, page
         self.numbers, self.sequence = itertools.count(1), itertools.count(999999999999999999995)
         self.streams = []   # also those of tables that were dropped
@@ -71,15 +74,14 @@ class Streams:
         self.calls = {"DescribeStream": [], "ListStreams": []}
         self.born = 0
         self.create()
-        for operation in ("ListTables", "DescribeTable", "DescribeTimeToLive", "ListStreams",
-                          "DescribeStream", "GetShardIterator", "GetRecords"):
+        for operation in OPERATIONS if alone else ():
             server.answer(operation, self.answer, times=None)
 
     # What a test says.
 
     def create(self):
         self.born = max(time.time() - 3600, self.born + 60)
-        self.id, self.there = f"id-{next(self.numbers)}", True
+        self.id, self.there = f"id-{self.name}-{next(self.numbers)}", True
 
     def drop(self):
         self.off()
@@ -230,7 +232,7 @@ class Streams:
             **({"LastEvaluatedShardId": page[-1]["ShardId"]} if more else {})}}
 
     def iterator(self, shard, at):
-        text = f"iterator-{len(self.iterators)}"
+        text = f"{self.name}-iterator-{len(self.iterators)}"
         self.iterators[text] = shard, at, self.epoch
         return text
 
@@ -269,6 +271,35 @@ class Streams:
         if not shard.closed or end < len(shard.records):
             answer["NextShardIterator"] = self.iterator(shard, end)
         return answer
+
+
+class ManyStreams:
+    """Several tables, each as Streams."""
+
+    def __init__(self, server, names):
+        self.delay = 0  # of every answer, in seconds
+        self.tables = {name: Streams(server, name, alone=False) for name in names}
+        for operation in OPERATIONS:
+            server.answer(operation, self.answer, times=None)
+
+    def __getitem__(self, name):
+        return self.tables[name]
+
+    def answer(self, request):
+        time.sleep(self.delay)
+        if request.operation == "ListTables":
+            return {"TableNames": sorted(self.tables)}
+        return self.tables[self.name_in(request.json)].answer(request)
+
+    @staticmethod
+    def name_in(body):
+        if "StreamArn" in body:
+            return body["StreamArn"].split("/")[1]
+        return body.get("TableName") or body["ShardIterator"].partition("-iterator-")[0]
+
+    def check(self):
+        for table in self.tables.values():
+            table.check()
 
 
 def refusal(name):

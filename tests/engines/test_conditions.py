@@ -2,6 +2,7 @@
 """Conditional writes, what they give back, and updates that count and append."""
 
 import concurrent.futures
+import decimal
 
 import behaviour
 import engines
@@ -217,6 +218,26 @@ class Updates(behaviour.Behaviour):
         got = [outcomes.count("ok"), outcomes.count(FAILED), len(found), len(set(found))]
         self.holds("8 writers append 20 values once each", "yes",
                    "yes" if got == [20, 140, 20, 20] else repr(got))
+
+    def test_sums(self):
+        table = self.table()
+        nines, ones = "9" * 38, "1" * 30
+        def add(number, step):
+            self.put(table, n={"N": number})
+            found = self.result(self.update, table, "SET #n = #n + :step", {"#n": "n"},
+                                {":step": {"N": step}}, ReturnValues="UPDATED_NEW")
+            if isinstance(found, behaviour.Failed):
+                return found.name
+            with decimal.localcontext(prec=300):
+                wanted = decimal.Decimal(number) + decimal.Decimal(step)
+                got = decimal.Decimal(found["Attributes"]["n"]["N"])
+                return "exact" if got == wanted else "rounded"
+        self.all_hold("sums", [
+            (feature, wanted, add(*numbers)) for feature, wanted, numbers in (
+                ("of 1 digit", "exact", ("0.1", "0.2")), ("of 31 digits", "exact", (ones, "0.5")),
+                ("that are 1e38", "exact", (nines, "1")), ("of 39 digits", INVALID, (nines, "2")),
+                ("of 38 and a half", INVALID, (nines, "0.5")),
+                ("over 1e126", INVALID, ("9.5e125", "9e125")))])
 
     def test_counters_by_many(self):
         table = self.table()

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/item.h"
+#include "base/update.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -130,6 +130,33 @@ static void try_key(const struct setting *setting, struct span body, const struc
         need(span_equal(buf_span(&fitted), body));
 }
 
+/* An update changes its attribute and nothing else. */
+static void try_update(const struct setting *setting, struct span body, enum update_kind kind,
+                       const char *name, const char *value)
+{
+    const struct update update = {kind, span_text(name), span_text(value)};
+    cleanup(buf_release) struct buf updated;
+    cleanup(buf_release) struct buf number;
+    cleanup(value_release) struct value before = {0};
+    cleanup(value_release) struct value after = {0};
+    buf_init(&updated, SIZE_MAX / 8);
+    buf_init(&number, SIZE_MAX / 8);
+    int error = item_update(body, &update, &updated, &number, NULL);
+    need(error == 0 || error == -EINVAL || error == -EEXIST || error == -ERANGE);
+    if (error || item_examine(&setting->table, setting->key, buf_span(&updated),
+                              &(struct item_facts){0}, NULL, NULL) != 0)
+        return;
+    item_of(setting, body, 0, &before);
+    item_of(setting, buf_span(&updated), 0, &after);
+    const struct value *made = value_member(&after, update.attribute);
+    need(made && made->type == (kind == UPDATE_ADD ? VALUE_N : VALUE_L));
+    need(kind != UPDATE_ADD || span_equal(value_text(made), buf_span(&number)));
+    need(kind == UPDATE_ADD || made->list.count > 0);
+    value_member_remove(&before, update.attribute);
+    value_member_remove(&after, update.attribute);
+    need(value_equal(&before, &after));
+}
+
 static int count_index_key(void *context, size_t index, struct span partition, struct span sort)
 {
     need(index == 0 && partition.len > 0 && sort.len > 0);
@@ -161,6 +188,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     try_ttl(&setting, body, 77, &item);
     try_ttl(&setting, body, 0, &item);
     try_key(&setting, body, &plain);
+    static const char *const names[] = {"n", "x", ITEM_VALUE};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        try_update(&setting, body, UPDATE_ADD, names[i], "-12.5");
+        try_update(&setting, body, UPDATE_APPEND, names[i], "[7]");
+        try_update(&setting, body, UPDATE_APPEND_UNIQUE, names[i], "7.0");
+    }
     need(item_index_keys(&setting.table, setting.key, body, ttl, count_index_key, &indexes, NULL) ==
          0);
     return 0;

@@ -18,34 +18,35 @@ static void need(bool condition)
 }
 
 /* A part's name is a file name and leads back to the part. */
-static void try_part(enum value_type type, struct span part, const char *suffix)
+static void try_part(const struct table *table, struct span part, const char *suffix)
 {
+    size_t max = table->keys == KEYS_TAGS ? KEY_TAGS_NAME_MAX : KEY_NAME_MAX;
     cleanup(buf_release) struct buf name;
     cleanup(buf_release) struct buf back;
     buf_init(&name, 1000);
     buf_init(&back, SIZE_MAX / 8);
-    name_from_part(type, part, suffix, &name);
-    need(name.len <= KEY_NAME_MAX && !memchr(name.data, '/', name.len) && name.data[0] != '.');
+    key_part_to_name(table, false, part, suffix, &name);
+    need(name.len <= max && !memchr(name.data, '/', name.len) && name.data[0] != '.');
     need(strlen(name.data) == name.len);
-    int hashed = name_to_part(type, buf_span(&name), suffix, &back, NULL);
+    int hashed = key_part_from_name(table, false, buf_span(&name), suffix, &back, NULL);
     need(hashed == 0 || hashed == 1);
     need(hashed ? back.len < part.len : back.len == part.len);
     need(memcmp(back.data, part.data, back.len) == 0);
 }
 
 /* A name that is taken is the one that its part has. */
-static void try_name(enum value_type type, struct span name, const char *suffix)
+static void try_name(const struct table *table, struct span name, const char *suffix)
 {
     cleanup(buf_release) struct buf part;
     cleanup(buf_release) struct buf again;
     struct err err = {""};
     buf_init(&part, SIZE_MAX / 8);
     buf_init(&again, 1000);
-    int taken = name_to_part(type, name, suffix, &part, &err);
+    int taken = key_part_from_name(table, false, name, suffix, &part, &err);
     need(taken >= 0 || (taken == -EINVAL && err.text[0] != '\0' && part.len == 0));
     if (taken != 0)
         return;
-    name_from_part(type, buf_span(&part), suffix, &again);
+    key_part_to_name(table, false, buf_span(&part), suffix, &again);
     need(span_equal(buf_span(&again), name));
 }
 
@@ -87,20 +88,26 @@ static void try_number(struct span text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const enum value_type types[] = {VALUE_S, VALUE_N, VALUE_B};
+    static const struct table plain = {.partition = {.type = VALUE_S}},
+                              numbers = {.partition = {.type = VALUE_N}},
+                              binary = {.partition = {.type = VALUE_B}},
+                              tags = {.partition = {.type = VALUE_S}, .keys = KEYS_TAGS};
+    static const struct table *const tables[] = {&plain, &numbers, &binary, &tags};
     struct span text = span_of((const char *)data, size);
-    for (size_t i = 0; i < 3; i++) {
-        try_name(types[i], text, "");
-        try_name(types[i], text, KEY_ITEM_SUFFIX);
+    for (size_t i = 0; i < 4; i++) {
+        try_name(tables[i], text, "");
+        try_name(tables[i], text, KEY_ITEM_SUFFIX);
     }
     try_tags(text, false);
     try_tags(text, true);
     try_number(text);
     if (size > 0)
-        try_part(VALUE_B, text, size % 2 ? "" : KEY_ITEM_SUFFIX);
+        try_part(&binary, text, size % 2 ? "" : KEY_ITEM_SUFFIX);
     if (size > 0 && text_is_utf8(text, true)) {
-        try_part(VALUE_S, text, "");
-        try_part(VALUE_S, text, KEY_ITEM_SUFFIX);
+        try_part(&plain, text, "");
+        try_part(&plain, text, KEY_ITEM_SUFFIX);
+        try_part(&tags, text, "");
+        try_part(&tags, text, KEY_ITEM_SUFFIX);
     }
     return 0;
 }

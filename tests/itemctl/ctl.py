@@ -84,7 +84,7 @@ class CtlTest(unittest.TestCase):
     def put(self, table, *items):
         self.out("put", table, "--items", "-", input="\n".join(items))
 
-    def on_terminal(self, *arguments, columns=80):
+    def on_terminal(self, *arguments, columns=80, status=DONE):
         """What a person sees: standard output on a terminal that is COLUMNS wide."""
         master, slave = pty.openpty()
         subprocess.run(["stty", "cols", str(columns), "-onlcr"], stdin=slave, check=True)
@@ -97,7 +97,7 @@ class CtlTest(unittest.TestCase):
         os.close(master)
         err = process.stderr.read()
         process.stderr.close()
-        self.assertEqual(0, process.wait(), err)
+        self.assertEqual(status, process.wait(), err)
         return seen.decode()
 
     # The store, seen without the program.

@@ -260,7 +260,9 @@ class Drafts(CtlTest):
                           "Reason": "line 1, column 2: \x1b[31m", "Size": 14,
                           "Time": "2023-11-14T22:13:20.000000001Z"}, found[0])
         self.assertEqual(found[:2], self.drafts("t"))
-        self.assertEqual([], self.drafts("nothing"))
+        self.error(ABSENT, "drafts", "nothing")
+        self.out("create", "empty")
+        self.assertEqual([], self.drafts("empty"))
         shown = self.on_terminal("drafts")
         self.assertIn("t      p/b.json  1      2023-11-14T22:13:20Z  too large\n", shown)
         self.assertNotIn("\x1b", shown)

@@ -87,7 +87,7 @@ class Sources(CtlTest):
         before = self.read("other.db")
         self.assertIn("another program", self.error(FAILED, "-s", "other.db", "create", "t"))
         self.assertEqual(before, self.read("other.db"))
-        self.assertIn("folder", self.error(FAILED, "-s", ".", "tables"))
+        self.assertIn("No such file", self.error(FAILED, "-s", "nowhere/", "tables"))
         self.env["AWS_EC2_METADATA_DISABLED"] = "true"
         self.assertIn("dynamodb:eu-central-1: there are no credentials",
                       self.error(FAILED, "-s", "dynamodb:eu-central-1", "tables"))
@@ -109,7 +109,7 @@ class Sources(CtlTest):
         self.assertEqual("gone", json.loads(self.out("-s", "b.db", "describe", "t"))["TimeToLive"])
         self.assertIn("already exists", self.error(CONDITION, "-s", "m.conf", "create", "u"))
         self.out("-s", "m.conf", "drop", "t")
-        self.assertEqual("m.conf: [table t] says otherwise of keys, ttl or stream",
+        self.assertEqual("m.conf: [table t] says otherwise of keys, indexes, ttl or stream",
                          self.error(USAGE, "-s", "m.conf", "create", "t", "--ttl", "other"))
         self.out("-s", "m.conf", "create", "t", "--ttl", "gone")
 

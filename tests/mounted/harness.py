@@ -95,6 +95,21 @@ def is_served(path):
             os.close(place)
 
 
+def unmount(point):
+    """Asks the kernel to unmount. Whoever on the machine looks at all mounts, or at all open files,
+    keeps this one busy for a moment: it is asked again."""
+    def answered():
+        done = subprocess.run(["fusermount3", "-u", point], capture_output=True, text=True)
+        return done if "busy" not in done.stderr else None
+    try:
+        done = wait_for("unmounting", answered)
+    except AssertionError as error:
+        users = subprocess.run(["fuser", "-vm", point], capture_output=True, text=True)
+        raise AssertionError(f"{error}\n{users.stdout}{users.stderr}") from None
+    if done.returncode:
+        raise AssertionError(done.stderr)
+
+
 def has_tool(name):
     return shutil.which(name) is not None
 
@@ -142,11 +157,8 @@ class Mount:
             return log.read()
 
     def unmount(self):
-        """Asks the kernel to unmount: the daemon ends by itself."""
-        done = subprocess.run(["fusermount3", "-u", self.point], capture_output=True, text=True)
-        if done.returncode:
-            users = subprocess.run(["fuser", "-vm", self.point], capture_output=True, text=True)
-            raise AssertionError(f"fusermount3: {done.stderr}{users.stdout}{users.stderr}")
+        """The daemon ends by itself then."""
+        unmount(self.point)
         self.ended()
 
     def ended(self, status=0):
@@ -243,7 +255,7 @@ class PlaceTest(unittest.TestCase):
                               text=more.pop("text", True), **more)
         if status is not None:
             self.assertEqual(status, done.returncode,
-                             f"{command}\nstdout: {done.stdout[:2000]}\nstderr: {done.stderr[:4000]}")
+                             f"{command}\nstdout: {done.stdout[:2000]}\nstderr: {done.stderr[-4000:]}")
         return done
 
     def sh(self, script, status=0, **more):
@@ -266,6 +278,7 @@ class MountedTest(PlaceTest):
         super().setUpClass()
         cls.db = os.path.join(cls.place, "items.db")
         cls.source = cls.db
+        cls.make_source()
         if cls.config is not None:
             cls.source = os.path.join(cls.place, "mount.conf")
             with open(cls.source, "w") as file:
@@ -279,6 +292,10 @@ class MountedTest(PlaceTest):
         cls.mount.start()
         if "ro" not in cls.options:
             cls.prepare()
+
+    @classmethod
+    def make_source(cls):
+        """For subclasses: what must be there before it is mounted."""
 
     @classmethod
     def prepare(cls):
@@ -295,7 +312,7 @@ class MountedTest(PlaceTest):
             raise AssertionError("the daemon died:\n" + "\n".join(cls.deaths))
 
     def setUp(self):
-        self.table = re.sub(r"[^a-z0-9]+", "-", self.id().split(".")[-1].removeprefix("test_"))[:60]
+        self.table = self.table_of(self.id().split(".")[-1])
         self.dir = os.path.join(self.mnt, self.table)
         self.seen = 0
         try:
@@ -306,6 +323,10 @@ class MountedTest(PlaceTest):
             type(self).deaths.append(self.mount.log_text()[-5000:])
             self.mount.start()
         self.make_table()
+
+    @staticmethod
+    def table_of(test):
+        return re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_"))[:60]
 
     def make_table(self):
         os.mkdir(self.dir)

@@ -46,6 +46,19 @@ class Times(MountedTest):
         self.assertEqual(-1_000_000_000, os.stat(self.path("a.json")).st_mtime_ns)
         self.assertChanges()
 
+    def test_times_beyond_what_is_kept(self):
+        """The nearest that is kept is set: 64 bits of nanoseconds are from 1677 to 2262."""
+        self.write("a.json", "{}")
+        for seconds, kept in ((2**40, 9223372036), (10413792000, 9223372036), (-2**40, -9223372036),
+                              (9223372035, 9223372035)):
+            for name in ("a.json", "b.txt"):
+                self.write(name, "{}")
+                os.utime(self.path(name), (0, seconds))
+                self.assertEqual(kept * 10**9, os.stat(self.path(name)).st_mtime_ns)
+        self.mount.remount()
+        for name in ("a.json", "b.txt"):
+            self.assertEqual(9223372035 * 10**9, os.stat(self.path(name)).st_mtime_ns)
+
     def test_change_elsewhere_gives_a_new_time(self):
         self.write("a.json", "{}")
         os.utime(self.path("a.json"), ns=(0, 1_000_000_000))

@@ -135,6 +135,26 @@ class Dropped(EndTest):
         self.assertEqual(["INSERT 1"], described(os.read(new, 9999).decode().splitlines()))
         self.mount.terminate()
 
+    def test_renamed(self):
+        """Whoever follows a table goes on with it under its new name; the old one is free."""
+        self.save("a")
+        fd, tail = self.open(), self.tail()
+        tail.wait(1)
+        os.rename(self.mnt + "/t", self.mnt + "/u")
+        self.save("b", table="u")
+        self.assertEqual(["INSERT a", "INSERT b"], described(tail.wait(2)))
+        self.assertErrno(errno.ENOENT, os.stat, self.file)
+        os.mkdir(self.mnt + "/t")
+        self.assertEqual([], self.lines())
+        self.save("c")
+        self.assertEqual(["INSERT c"], described(self.lines()))
+        self.assertEqual(["INSERT a", "INSERT b"],
+                         described(os.read(fd, 9999).decode().splitlines()))
+        self.file = self.file.replace("t.jsonl", "u.jsonl")
+        self.assertEqual(["INSERT a", "INSERT b"], described(self.lines()))
+        tail.stop()
+        self.mount.terminate()
+
     def test_number_keys(self):
         self.itemctl("create", "n", "--key", "id:N")
         self.file = wait_for("the table", lambda: os.path.exists(self.mnt + "/n") and
@@ -291,6 +311,16 @@ class Waiting(EndTest):
         self.assertIsNone(self.cat.process.poll())
         self.release()
         self.assertEqual(["INSERT a", "INSERT b"], described(self.cat.ended()[2]))
+        self.mount.terminate()
+
+    def test_what_was_there_when_it_opened(self):
+        """A round that was begun before is not enough."""
+        self.itemctl("put", "t", "--item", "-", input='{"key":{"S":"c"}}')
+        later = self.follow("cat", self.file)
+        wait_for("its open", lambda: is_opening(later.process.pid))
+        self.release()
+        self.assertEqual(["INSERT a", "INSERT b", "INSERT c"], described(later.ended()[2]))
+        self.assertEqual(0, self.cat.ended()[0])
         self.mount.terminate()
 
     def test_others_are_served(self):

@@ -20,6 +20,8 @@ def examples(path):
     for line in "".join(blocks).splitlines():
         if line.startswith("$ "):
             steps.append((line[2:], []))
+        elif line.startswith("> "):
+            steps[-1] = (steps[-1][0] + "\n" + line[2:], [])
         else:
             steps[-1][1].append(line)
     return steps
@@ -39,9 +41,9 @@ class Examples(unittest.TestCase):
                 done = subprocess.run(["bash"], input=script, cwd=place, env=env, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
             finally:
-                mnt = os.path.join(place, "mnt")
-                if os.path.ismount(mnt):
-                    subprocess.run(["umount", "-l", mnt], check=False)
+                for mount in (os.path.join(place, name) for name in ("mnt", "web", "tags")):
+                    if os.path.ismount(mount):
+                        subprocess.run(["umount", "-l", mount], check=False)
         outputs = done.stdout.split("\0")
         for (command, expected), output in zip(steps, outputs, strict=False):
             with self.subTest(document=path, command=command):

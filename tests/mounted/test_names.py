@@ -259,6 +259,31 @@ class TagKeys(MountedTest):
         self.assertBoth("a_b.json", '{"v":2}\n')
         self.assertChanges("MODIFY a_b")
 
+    def test_names_as_long_as_a_filesystem_has_them(self):
+        for length in (240, 241, 254, 255):
+            name = "a_" + "z" * (length - 7) + ".json"
+            other = "z" * (length - 7) + "_a.json"
+            self.write(other, "1")
+            self.assertEqual([name], self.names())
+            self.assertBoth(name, "1")
+            self.assertEqual(b"1", self.read(other))
+            self.assertErrno(errno.EINVAL, self.write, name, "[")
+            self.assertEqual(b"[", self.draft(name)[0])
+            self.assertBoth(name, "1")
+            self.sh(f"sed -i 's/1/2/' {name}; mv {name} b.json; mv b.json {name}; rm {other}")
+            self.assertEqual([], self.names())
+            os.unlink(os.path.join(self.mnt, ".itemfs/drafts", self.table, name))
+
+    def test_longer_names_are_hashed(self):
+        key = "a_" + "z" * 249
+        name = hashed(key, key[:202])
+        self.itemctl("put", self.table, "--item", "-",
+                     input=json.dumps({"key": {"S": key}, "n": {"N": "1"}}))
+        wait_for("the item", lambda: self.names() == [name], 1)
+        self.sh(f"sed -i 's/1/2/' '{name}'")
+        self.assertEqual(2, json.loads(self.store.body(self.table, key))["n"])
+        self.assertErrno(errno.ENAMETOOLONG, os.stat, self.path(key + ".json"))
+
     def test_numbers_sort_as_numbers(self):
         self.write("10_9.json", "{}")
         self.assertEqual(["9_10.json"], self.names())

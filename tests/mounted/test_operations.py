@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import unittest
 
-from harness import DEAD, ITEMCTL, ITEMFS, Mount, PlaceTest, is_mounted, wait_for
+from harness import DEAD, ITEMCTL, ITEMFS, Mount, PlaceTest, is_mounted, unmount, wait_for
 from store import Store
 
 
@@ -68,7 +68,7 @@ class Starting(PlaceTest):
         self.assertTrue(is_mounted(self.mnt))
         self.table()
         self.assertEqual(["a.json"], os.listdir(self.mnt + "/t"))
-        subprocess.run(["fusermount3", "-u", self.mnt], check=True)
+        unmount(self.mnt)
         self.daemon_gone()
         self.assertEqual(0o600, os.stat(self.db).st_mode & 0o777)
 
@@ -125,6 +125,27 @@ class Starting(PlaceTest):
         self.assertRegex(done.stderr, "mnt.*(mounted|busy|in use)")
         self.table()  # the first is as before
 
+    def test_what_the_mount_would_hide(self):
+        folder = os.path.join(self.dir, "folder")
+        inside = os.path.join(folder, "users", "inside")
+        os.makedirs(inside)
+        link = os.path.join(self.dir, "link")
+        os.symlink(folder, link)
+        with open(os.path.join(folder, "mount.conf"), "w") as file:
+            file.write("[backend s]\ntype = sqlite\npath = /nowhere/x.db\n")
+        for source, point, says in (
+                (f"{folder}/items.db", folder, "store in .*folder would be hidden"),
+                (f"{folder}/items.db", link, "store in .*folder would be hidden"),
+                (f"{inside}/items.db", folder, "store in .*inside would be hidden"),
+                (f"{folder}/mount.conf", folder, "mount.conf would be hidden"),
+                (folder, folder, "folder would be hidden"), (link, folder, "would be hidden"),
+                (f"{folder}/users", folder, "folder .*users would be hidden"),
+                (folder, inside, "inside: it lies in .*folder")):
+            with self.subTest(source=source, point=point):
+                self.fails(source, point, says=says)
+                self.assertFalse(is_mounted(point))
+        self.assertEqual(["mount.conf", "users"], sorted(os.listdir(folder)))
+
     def test_missing_directory(self):
         self.fails(self.db, self.dir + "/nowhere", says="nowhere.*([Nn]o such|not exist|missing)")
 
@@ -166,8 +187,6 @@ class Starting(PlaceTest):
         db.close()
         self.fails("text.db", self.mnt, says="text.db")
         self.fails("foreign.db", self.mnt, says="foreign.db.*another")
-        os.mkdir(self.dir + "/folder.db")
-        self.fails("folder.db", self.mnt, says="folder.db")
         self.fails("no/where.db", self.mnt, says="no/where.db")
         with open(self.dir + "/foreign.db", "rb") as file:
             self.assertIn(b"CREATE TABLE other", file.read())
@@ -205,7 +224,7 @@ class Starting(PlaceTest):
         self.itemfs(self.db, self.mnt)
         with open(self.mnt + "/t/a.json") as file:
             self.assertEqual('{"v": 1}', file.read())
-        subprocess.run(["fusermount3", "-u", self.mnt], check=True)
+        unmount(self.mnt)
         self.daemon_gone()
         self.assertFalse(is_mounted(self.mnt))  # the dead one is gone too
 
@@ -228,7 +247,7 @@ class Starting(PlaceTest):
         self.daemon_gone()
         self.run_tool(start, cwd=self.dir)
         self.assertTrue(is_mounted(self.mnt))
-        subprocess.run(["fusermount3", "-u", self.mnt], check=True)
+        unmount(self.mnt)
         self.daemon_gone()
         self.assertFalse(is_mounted(self.mnt))
 
@@ -339,7 +358,7 @@ class Starting(PlaceTest):
         found = {os.path.relpath(os.path.join(folder, name), root)
                  for folder, _, files in os.walk(root) for name in files}
         for name in ("bin/itemfs", "bin/itemctl", "mount.itemfs", "itemfs.1", "itemctl.1",
-                     "mount.conf.5"):
+                     "mount.conf.5", "mount.conf.example", "docs/FOLDERS.md", "docs/PROFILES.md"):
             self.assertTrue(any(path.endswith(name) or path.endswith(name + ".gz")
                                 for path in found), f"{name} is not installed: {sorted(found)}")
         shutil.rmtree(root)

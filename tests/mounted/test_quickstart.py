@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""tools/quickstart from a fresh copy of the tree: a release is built, mounted and shown."""
+"""tools/quickstart from a fresh copy of the tree: a release is built, mounted and shown.
+
+It is the one optimised build of a test run, and many of the compiler's warnings depend on that: they
+are errors here."""
 
 import os
 import shutil
 import subprocess
 import sys
 
-from harness import ROOT, PlaceTest, is_mounted
+from harness import ROOT, PlaceTest, is_mounted, unmount
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "style"))
 from test_style import tracked  # noqa: E402  the files of the project, without build directories
@@ -26,7 +29,8 @@ class Quickstart(PlaceTest):
 
     def test_twice_and_after_an_unmount(self):
         for turn in range(3):
-            shown = self.run_tool(["tools/quickstart"], cwd=self.tree).stdout
+            shown = self.run_tool(["tools/quickstart"], cwd=self.tree,
+                                  env=self.environment(CFLAGS="-Werror")).stdout
             self.assertTrue(is_mounted(self.point))
             self.assertIn("ada.json", shown)
             self.assertIn('"name": "Ada Lovelace"', shown)
@@ -40,5 +44,5 @@ class Quickstart(PlaceTest):
             else:
                 self.assertFalse(os.path.exists(path))
             if turn:
-                self.run_tool(["fusermount3", "-u", "build/demo/mnt"], cwd=self.tree)
+                unmount(self.point)
         self.assertFalse(is_mounted(self.point))

@@ -280,7 +280,10 @@ class RsyncTagKeys(MountedTest):
                                  self.src + "/", self.dir + "/"], env=self.environment(),
                                 stderr=subprocess.DEVNULL)
         wait_for("the first run's item", lambda: "roles_users.json" in self.names())
-        self.rsync("--delete-after")
+        # 24: a temporary of the other's has vanished between the listing and the look at it.
+        second = subprocess.run(["rsync", "-a", "--delete-after", self.src + "/", self.dir + "/"],
+                                env=self.environment(), capture_output=True, text=True, check=False)
+        self.assertIn(second.returncode, (0, 24), second.stderr)
         slow.wait()
         self.settle()
         self.assertBoth("roles_users.json", '{"v": 1}')

@@ -265,7 +265,8 @@ class Conflicts(MountedTest):
     def setUp(self):
         super().setUp()
         self.write("a.json", OLD)
-        self.second = self.new_mount(self.db, "second-" + self.table)
+        self.second = self.new_mount(self.source, "second-" + self.table)
+        self.second.env = self.mount.env
 
     def test_change_elsewhere_after_the_open(self):
         fd = os.open(self.path("a.json"), os.O_RDWR | os.O_TRUNC)
@@ -401,6 +402,97 @@ class Bystanders(MountedTest):
             os.close(self.fd)
         except OSError:
             pass
+
+
+class Turns(MountedTest):
+    """Two programs that write the same item in turns, under a lock that they give away before they
+    close. What one has written is truncated by the other before the close is heard of."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("n.json", "1")
+        self.mark()
+        # Another process, which does what it is told.
+        self.other = subprocess.Popen(
+            [sys.executable, "-uc", "import os, sys\n"
+             "for line in sys.stdin: exec(line); print('done')"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.dir)
+        self.mine = os.open(self.path("n.json"), os.O_RDWR | os.O_APPEND)
+
+    def tearDown(self):
+        self.other.communicate()
+
+    def there(self, *statements):
+        for statement in statements:
+            self.other.stdin.write(statement + "\n")
+            self.other.stdin.flush()
+            self.assertEqual("done\n", self.other.stdout.readline())
+
+    def test_closed_while_the_other_one_has_truncated(self):
+        os.ftruncate(self.mine, 0)
+        os.write(self.mine, b"2")
+        number = os.stat(self.path("n.json")).st_ino
+        self.there("fd = os.open('n.json', os.O_RDWR | os.O_APPEND)", "os.ftruncate(fd, 0)")
+        self.assertStored("n", "2")
+        os.close(self.mine)
+        self.assertStored("n", "2")
+        self.there("os.write(fd, b'3')", "os.close(fd)")
+        self.assertBoth("n.json", "3")
+        self.assertEqual(number, os.stat(self.path("n.json")).st_ino)
+        self.assertChanges("MODIFY n", "MODIFY n")
+        self.assertEqual([], self.drafts())
+
+    def test_closed_while_the_other_one_has_written(self):
+        os.ftruncate(self.mine, 0)
+        os.write(self.mine, b"2")
+        self.there("fd = os.open('n.json', os.O_WRONLY | os.O_TRUNC)", "os.write(fd, b'[3')")
+        os.close(self.mine)
+        self.assertStored("n", "2")
+        self.there("os.write(fd, b', 4]')", "os.close(fd)")
+        self.assertBoth("n.json", "[3, 4]")
+        self.assertChanges("MODIFY n", "MODIFY n")
+        self.assertEqual([], self.drafts())
+
+    def test_of_a_new_item(self):
+        fd = os.open(self.path("a.json"), os.O_CREAT | os.O_WRONLY)
+        os.write(fd, b"1")
+        self.there("fd = os.open('a.json', os.O_WRONLY | os.O_TRUNC)", "os.write(fd, b'2')",
+                   "os.close(fd)")
+        os.close(fd)
+        self.assertBoth("a.json", "2")
+        self.assertChanges("INSERT a", "MODIFY a")
+        os.close(self.mine)
+
+    def test_no_whole_text_is_truncated(self):
+        os.ftruncate(self.mine, 0)
+        os.write(self.mine, b'{"half": ')
+        self.there("fd = os.open('n.json', os.O_WRONLY | os.O_TRUNC)", "os.write(fd, b'7')",
+                   "os.close(fd)")
+        self.assertStored("n", "7")
+        os.close(self.mine)
+        self.assertBoth("n.json", "7")
+        self.assertChanges("MODIFY n")
+        self.assertEqual([], self.drafts())
+
+    def test_of_a_text_that_is_rewritten(self):
+        os.ftruncate(self.mine, 0)
+        os.write(self.mine, b'{"key": "other"}')
+        self.there("fd = os.open('n.json', os.O_WRONLY | os.O_TRUNC)")
+        self.assertStored("n", '{"key": "n"}')
+        self.there("os.write(fd, b'7')", "os.close(fd)")
+        os.close(self.mine)
+        self.assertBoth("n.json", "7")
+        self.assertChanges("MODIFY n", "MODIFY n")
+
+    def test_the_other_one_ends_before_it_has_written(self):
+        os.ftruncate(self.mine, 0)
+        os.write(self.mine, b"2")
+        self.there("fd = os.open('n.json', os.O_WRONLY | os.O_TRUNC)")
+        os.close(self.mine)
+        self.other.communicate()
+        wait_for("the text of before", lambda: self.read("n.json") == b"2")
+        self.assertStored("n", "2")
+        self.assertChanges("MODIFY n")
 
 
 class EmptyFiles(MountedTest):

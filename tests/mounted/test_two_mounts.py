@@ -27,12 +27,14 @@ class TwoMounts(MountedTest):
     def setUp(self):
         super().setUp()
         self.there = os.path.join(self.second.point, self.table)
+        self.known = set()
         wait_for("the table on the second mount", lambda: os.path.isdir(self.there))
 
     def both_know(self, **files):
         """FILES (name: content) are there, and both mounts have read them."""
         for name, text in files.items():
             self.write(name.replace("_", "."), text)
+            self.known.add(name.replace("_", "."))
         for directory in (self.dir, self.there):
             wait_for("the files", lambda: all(
                 self.content(directory, name.replace("_", ".")) == text.encode()
@@ -46,11 +48,13 @@ class TwoMounts(MountedTest):
             return None
 
     def agreed(self):
-        """What the files of the table hold, by name, once both mounts show the same."""
-        def listing(directory):
-            return {name: self.content(directory, name) for name in os.listdir(directory)}
-        wait_for("agreement", lambda: listing(self.dir) == listing(self.there))
-        return listing(self.dir)
+        """What the files of the table hold, by name, once both mounts show the same, also of the
+        names that are gone."""
+        def shown(directory):
+            names = self.known | set(os.listdir(directory))
+            return {name: self.content(directory, name) for name in names}
+        wait_for("agreement", lambda: shown(self.dir) == shown(self.there))
+        return {name: text for name, text in shown(self.dir).items() if text is not None}
 
     def outcome(self, function, *arguments):
         try:
@@ -96,6 +100,20 @@ class TwoMounts(MountedTest):
             self.assertEqual({"log": b"base+A"}, self.agreed())
             self.assertEqual(["log"], self.drafts())
 
+    def test_scratch_made_there_and_written_here_at_once(self):
+        """What was read here after it was made there stays what it is when the log tells of it."""
+        for turn in range(TURNS):
+            self.both_know(told_json=f"{turn}")
+            self.write(f"log{turn}", "A")
+            there = os.open(os.path.join(self.there, f"log{turn}"), os.O_WRONLY | os.O_APPEND)
+            os.write(there, b"+B")
+            self.write("told.json", '"the log was read so far"')
+            wait_for("the log", lambda: b"so far" in self.content(self.there, "told.json"))
+            self.assertEqual(0, self.outcome(os.close, there))
+            self.known.add(f"log{turn}")
+            self.assertEqual(b"A+B", self.agreed()[f"log{turn}"])
+        self.assertEqual([], self.drafts())
+
     def test_scratch_renamed_there(self):
         for _ in range(TURNS):
             self.both_know(m="M", k_json='"k"')
@@ -114,11 +132,13 @@ class TwoMounts(MountedTest):
             self.assertEqual({"s2": b"old"}, self.agreed())
 
     def test_scratch_renamed_onto_each_other(self):
-        for _ in range(TURNS):
-            self.both_know(a="A", b="B")
-            self.save_there("b", "B2")
-            self.assertEqual(0, self.outcome(os.rename, self.path("a"), self.path("b")))
-            self.assertEqual({"b": b"A"}, self.agreed())
+        for turn in range(TURNS): # names of their own: what is told late of one is no other's
+            a, b = f"a{turn}", f"b{turn}"
+            self.both_know(**{a: "A", b: "B"})
+            self.save_there(b, "B2")
+            self.assertEqual(0, self.outcome(os.rename, self.path(a), self.path(b)))
+            self.assertEqual(b"A", self.agreed()[b])
+            self.assertNotIn(a, self.agreed())
 
     def test_deleted_there_and_here(self):
         for _ in range(TURNS):

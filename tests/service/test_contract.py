@@ -12,8 +12,8 @@ from harness import BIN  # pylint: disable=wrong-import-order
 
 PROGRAM = os.path.join(BIN, "contract_service")
 # Beyond what no service can do (contract_service.c), by their names in tests/contract/fixture.h.
-LACKS = {"moto": "atomic surrogates switches", "dynalite": "ttl streams", "dynoxide": "surrogates",
-         "alternator": "surrogates"}
+LACKS = {"moto": "atomic limits surrogates switches", "dynalite": "limits ttl streams",
+         "dynoxide": "surrogates", "alternator": "surrogates"}
 
 
 class Contract(ServiceTest):

@@ -57,7 +57,7 @@ class StateDatabase(ServiceTest):
     def setUp(self):
         super().setUp()
         self.make()
-        self.itemctl("drafts", "list")
+        self.itemctl("drafts")
         pattern = os.path.join(self.home, "state", "**", "dynamodb-????????????????.db")
         [self.state] = glob.glob(pattern, recursive=True)
 
@@ -65,7 +65,7 @@ class StateDatabase(ServiceTest):
         told = (f"{reason}: this is the state database; it may be moved away or deleted together "
                 "with its -wal and -shm: drafts, scratch files and times of change are lost with "
                 "it, and no item\n")
-        self.assertIn(told, self.itemctl("drafts", "list", status=1).stderr)
+        self.assertIn(told, self.itemctl("drafts", status=1).stderr)
         point = os.path.join(self.place, f"mnt-{self.table}")
         os.makedirs(point, exist_ok=True)
         done = subprocess.run([ITEMFS, SOURCE, point], capture_output=True, text=True, timeout=60,
@@ -82,14 +82,14 @@ class StateDatabase(ServiceTest):
         self.damage(0, b"\0" * 4096)
         self.refused("is not an itemfs store, nor any SQLite database")
         os.rename(self.state, self.state + ".old")
-        self.itemctl("drafts", "list")
+        self.itemctl("drafts")
 
     def test_damage(self):
         size = os.path.getsize(self.state)
         self.damage(100, b"\xff" * (size - 100 if size < 4096 else 3996))
         self.refused("")
         os.unlink(self.state)
-        self.itemctl("drafts", "list")
+        self.itemctl("drafts")
 
 
 for NAME, CASES in {"moto": (NoItems,), "dynoxide": (AnotherTable, StateDatabase)}.items():

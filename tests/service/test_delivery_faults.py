@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The delivery of a service's changes, where the service does not do its part."""
 
+import contextlib
 import json
 import os
+import subprocess
 import unittest
 
 from service import SOURCE, Proxy, ServiceTest, each_service, wait_for
@@ -46,6 +48,35 @@ class Hanging(DeliveryTest):
         self.assertIn("its lease cannot be used: PutItem: interrupted", mount.log_text())
 
 
+@unittest.skipUnless(os.getuid() == 0, "only root can mount a small filesystem")
+class FullDisk(DeliveryTest):
+    """Positions are with the service: a state database without room holds up no delivery."""
+
+    def test_a_state_database_without_room(self):
+        small = os.path.join(self.place, "small")
+        os.mkdir(small)
+        self.run_tool(["mount", "-t", "tmpfs", "-o", "size=2m", "none", small])
+        self.addCleanup(subprocess.run, ["umount", "-l", small], check=True)
+        with open(self.conf, encoding="utf-8") as file:
+            text = file.read()
+        with open(self.conf, "w", encoding="utf-8") as file:
+            file.write(f"[mount]\nstate_dir = {small}\n{text}")
+        mount = self.mounted()
+        wait_for("the lease", lambda: "position" in self.status(mount))
+        with open(f"{small}/filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(bytes(4096))
+        for number in range(3):
+            self.put(id={"S": f"k{number}"})
+            wait_for("its delivery", lambda number=number: self.status(mount)["records"] == number + 1)
+        self.assertNotIn("last_error", self.status(mount))
+        os.unlink(f"{small}/filler")
+        mount.terminate()
+
+
+FullDisk_dynoxide = for_engine(FullDisk, "dynoxide")
+
+
 class Dropped(DeliveryTest):
     """Engines differ in what of a stream survives its table: this one keeps it."""
 
@@ -64,7 +95,7 @@ class Dropped(DeliveryTest):
 
 
 Dropped_dynoxide = for_engine(Dropped, "dynoxide")
-del DeliveryTest, Dropped
+del DeliveryTest, Dropped, FullDisk
 
 if __name__ == "__main__":
     unittest.main()

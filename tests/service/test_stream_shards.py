@@ -2,8 +2,11 @@
 """Shards that split and end, as a scripted server has them: parents come before their children, from
 wherever the stream is read."""
 
+import datetime
+import itertools
 import unittest
 
+from service import wait_for
 from stream_reader import Failed, ScriptedStreams, some, told
 
 SETTLED = 30  # readings in a row without a record that count as its end
@@ -100,6 +103,44 @@ class Shards(ScriptedStreams):
         self.table.put(first, "ada", 1, 2)
         first.gaps = {0: 4, 1: 4}
         self.assertEqual(["ada ->1", "ada 1>2"], told(self.reader().read()))
+
+    def test_a_shard_that_is_written_to_all_the_time(self):
+        """What was there is read all the same, and there is no end of asking."""
+        first = self.table.on().shard()
+        for number in range(3):
+            self.table.put(first, "ada", number or None, number + 1, made=1)
+        numbers = itertools.count(3)
+
+        def write(operation):
+            if operation == "GetRecords" and self.calls(operation) < 60:
+                number = next(numbers)
+                self.table.put(first, "ada", number, number + 1)
+        self.table.hook = write
+        reader = self.reader()
+        for _ in range(2):
+            before = self.calls("GetRecords")
+            self.assertTrue(wait_for("records", reader.read))
+            self.assertLessEqual(self.calls("GetRecords") - before, 8)
+
+    def test_that_is_told_late(self):
+        """No record was made just now, and there is no end of them: what was made before the reading
+        began is enough. LIMIT: so that pages are full."""
+        first = self.table.on().shard()
+        seconds = itertools.count(10)
+
+        def write(operation):
+            if operation == "GetRecords" and self.calls(operation) < 60:
+                self.server.clock = next(seconds)
+                for number in range(2):
+                    self.table.put(first, "ada", number, number + 1, made=self.server.now() - 6)
+        self.table.hook = write
+        reader = self.reader()
+        for limit in (0, 2):
+            before = self.calls("GetRecords")
+            records = wait_for("records", lambda limit=limit: reader.read(limit))
+            self.assertIn(self.calls("GetRecords") - before, range(6, 12))
+            made = datetime.datetime.fromisoformat(records[-1]["time"]).timestamp()
+            self.assertLess(self.server.now() - 8, made)
 
     def test_an_open_shard_that_is_empty_for_long(self):
         first = self.table.on().shard()

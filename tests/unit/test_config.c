@@ -158,7 +158,8 @@ static void bad_values(void)
         check_error(text, message);
     }
     check_error("[backend a]\ntype = mysql\n",
-                "m.conf:2: type: \"mysql\" is not known here; known: sqlite, dynamodb");
+                "m.conf:2: type: \"mysql\" is not known here; known: sqlite, dynamodb, "
+                "folder");
     check_error("[backend a]\ntype = dynamodb\npath = x.db\n",
                 "m.conf: backend a: a service has no path");
     check_error("[backend a]\nregion = eu-west-1\n",
@@ -174,6 +175,53 @@ static void bad_values(void)
                                              "values are written without quotes");
     check_error("[table t]\nkeys = tag\n",
                 "m.conf:2: keys: \"tag\" is not known here; known: plain, tags");
+}
+
+static void folders(void)
+{
+    struct config *config = parsed("[backend a]\ntype = folder\npath = db\n"
+                                   "[backend b]\ntype = folder\nreplicas = /x/a , b\n"
+                                   "layout = table\nfsync = always\nreplica_timeout = 0.5\n");
+    const struct backend_config *a = &config->backends[0], *b = &config->backends[1];
+
+    check(a->type == BACKEND_TYPE_FOLDER && a->path == NULL && a->replicas.count == 1);
+    check(strcmp(strrchr(a->replicas.paths[0], '/'), "/db") == 0 && a->replicas.paths[0][0] == '/');
+    check(a->layout == LAYOUT_AUTO && !a->fsync_always && a->replica_timeout == 5);
+    check_int(b->replicas.count, 2);
+    check_text(span_text(b->replicas.paths[0]), "/x/a");
+    check(strcmp(strrchr(b->replicas.paths[1], '/'), "/b") == 0);
+    check(b->layout == LAYOUT_TABLE && b->fsync_always && b->replica_timeout == 0.5);
+    config_free(config);
+}
+
+static void bad_folders(void)
+{
+    check_error("[backend a]\ntype = folder\n",
+                "m.conf: backend a: a folder needs path, replicas or config");
+    check_error("[backend a]\ntype = folder\npath = x\nreplicas = y\n",
+                "m.conf: backend a: either path, replicas or config");
+    check_error("[backend a]\ntype = folder\nconfig = x\nenvironment = e\nreplicas = y\n",
+                "m.conf: backend a: either path, replicas or config");
+    check_error("[backend a]\ntype = folder\nconfig = x\n",
+                "m.conf: backend a: config and environment go together");
+    check_error("[backend a]\ntype = folder\npath = x\nenvironment = e\n",
+                "m.conf: backend a: config and environment go together");
+    check_error("[backend a]\ntype = folder\nconfig = x\nenvironment = e\nlayout = tables\n",
+                "m.conf: backend a: what config names is the folder of one table (layout = table)");
+    check_error("[backend a]\nfsync = asked\n",
+                "m.conf: backend a: replicas, config, environment, layout, fsync and "
+                "replica_timeout belong to type = folder");
+    check_error("[backend a]\ntype = folder\nreplicas = /x,\n",
+                "m.conf:3: replicas: a name is missing beside a comma");
+    check_error("[backend a]\ntype = folder\nreplicas = /x, /x\n",
+                "m.conf:3: replicas: /x stands there twice");
+    check_error("[backend a]\ntype = folder\nreplicas = \"/x\"\n",
+                "m.conf:3: replicas: \"/x\": values are written without quotes");
+    check_error("[backend a]\ntype = folder\npath = x\nlayout = both\n",
+                "m.conf:4: layout: \"both\" is not known here; known: auto, tables, table");
+    check_error("[backend a]\ntype = folder\npath = x\nregion = r\n",
+                "m.conf: backend a: region, endpoint, profile, ca_file, tables and segments belong "
+                "to type = dynamodb");
 }
 
 static void budgets(void)
@@ -302,7 +350,7 @@ static void example(void)
 {
     cleanup(buf_release) struct buf text;
     FILE *file = fopen(TEST_DATA "/../mount.conf.example", "r");
-    size_t lines[64] = {0}, known = 0;
+    size_t lines[96] = {0}, known = 0;
     const char *section, *name;
     char line[1024], current[64] = "";
 
@@ -321,11 +369,40 @@ static void example(void)
     if (file)
         fclose(file);
     for (; (name = config_key(known, &section)); known++)
-        if (lines[known] != (strcmp(name, "type") == 0 ? 2 : 1)) /* two types of backend */
+        if (strcmp(name, "profile") == 0 ? !lines[known] /* several profiles */
+                                         : lines[known] != (strcmp(name, "type") == 0 ? 4 : 1))
             check_fail("the example has %zu lines for %s in [%s]", lines[known], name, section);
-    check_int(known, 39);
+    check_int(known, 54);
     check(!buf_error(&text));
     config_free(parsed(text.data));
+}
+
+static void keeping(void)
+{
+    struct config *config = parsed("[table a]\nkeep_seconds=86400\nkeep_min=0\nkeep_max=10\n"
+                                   "[table b]\n");
+
+    check_int(config->tables[0].keep_seconds, 86400);
+    check_int(config->tables[0].keep_min, 0);
+    check_int(config->tables[0].keep_max, 10);
+    check_int(config->tables[1].keep_seconds, 0);
+    check_int(config->tables[1].keep_max, 0);
+    config_free(config);
+}
+
+static void bad_keeping(void)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"[table t]\nkeep_min=1\n", "m.conf: table t: keep_min and keep_max go "
+                                    "together"},
+        {"[table t]\nkeep_max=1\n", "m.conf: table t: keep_min and keep_max go "
+                                    "together"},
+        {"[table t]\nkeep_min=5\nkeep_max=5\n", "m.conf: table t: keep_min must be below keep_max"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_error(cases[i].text, cases[i].message);
 }
 
 static void options(void)
@@ -374,8 +451,14 @@ static void sources(void)
 
     check(mkdtemp(directory) && chdir(directory) == 0);
     check_source("", -EINVAL, "the source is empty");
-    check_source(".", -EOPNOTSUPP, ". is a folder; only embedded stores can be opened");
-    check_source("absent/", -EOPNOTSUPP, "absent/ is a folder; only embedded stores can be opened");
+    check_source("absent/", -ENOENT, "absent/: No such file or directory");
+    check_int(config_from_source("./", &config, &err), 0);
+    check_int(config->backends[0].type, BACKEND_TYPE_FOLDER);
+    check_text(span_text(config->backends[0].name), "folder");
+    check(config->backends[0].path == NULL && config->backends[0].replicas.count == 1);
+    check_text(span_text(config->backends[0].replicas.paths[0]), directory);
+    check(config->backends[0].replica_timeout == 5 && !config->backends[0].fsync_always);
+    config_free(config);
     check_source("items", -ENOENT, "items: there is no such file; a new store is named FILE.db");
     check_source("dynamodb:eu-central-1/", -EINVAL,
                  "dynamodb:eu-central-1/: a table's name is missing behind \"/\"");
@@ -474,7 +557,9 @@ static void applying(void)
 }
 
 CHECK_MAIN(CHECK_TEST(defaults), CHECK_TEST(every_mount_key), CHECK_TEST(backends_and_tables),
-           CHECK_TEST(errors_name_the_line), CHECK_TEST(bad_values), CHECK_TEST(budgets),
-           CHECK_TEST(bad_budgets), CHECK_TEST(functions), CHECK_TEST(bad_functions),
-           CHECK_TEST(bad_lines), CHECK_TEST(example), CHECK_TEST(options), CHECK_TEST(sources),
-           CHECK_TEST(services), CHECK_TEST(state_directories), CHECK_TEST(applying))
+           CHECK_TEST(errors_name_the_line), CHECK_TEST(bad_values), CHECK_TEST(folders),
+           CHECK_TEST(bad_folders), CHECK_TEST(budgets), CHECK_TEST(bad_budgets),
+           CHECK_TEST(functions), CHECK_TEST(bad_functions), CHECK_TEST(bad_lines),
+           CHECK_TEST(example), CHECK_TEST(keeping), CHECK_TEST(bad_keeping), CHECK_TEST(options),
+           CHECK_TEST(sources), CHECK_TEST(services), CHECK_TEST(state_directories),
+           CHECK_TEST(applying))

@@ -136,9 +136,12 @@ static void test_spellings_refused(void)
         check_refused(VALUE_B, span_text(binaries[i]), ".json", "base64url");
 }
 
-/* The name of a long part: hashed from the first byte too many on. */
-static void check_boundary(const char *suffix, size_t most)
+/* The name of a long part in a table with KEYS: hashed from the first byte too many on, which is
+ * one more than MOST, and then of KEY_NAME_MAX bytes. */
+static void check_boundary(enum keys_style keys, const char *suffix, size_t most)
 {
+    const struct table table = {.partition = {.type = VALUE_S}, .keys = keys};
+    size_t head = KEY_NAME_MAX - strlen(suffix) - 33;
     char part[400];
     char hex[65];
     cleanup(buf_release) struct buf name;
@@ -146,35 +149,54 @@ static void check_boundary(const char *suffix, size_t most)
     buf_init(&name, 1000);
     buf_init(&back, 1000);
     memset(part, 'x', sizeof part);
-    name_from_part(VALUE_S, span_of(part, most), suffix, &name);
-    check_int(name.len, KEY_NAME_MAX);
-    check_int(name_to_part(VALUE_S, buf_span(&name), suffix, &back, NULL), 0);
+    key_part_to_name(&table, false, span_of(part, most), suffix, &name);
+    check_int(name.len, most + strlen(suffix));
+    check_int(key_part_from_name(&table, false, buf_span(&name), suffix, &back, NULL), 0);
     check_int(back.len, most);
     buf_clear(&name);
     buf_clear(&back);
-    name_from_part(VALUE_S, span_of(part, most + 1), suffix, &name);
+    key_part_to_name(&table, false, span_of(part, most + 1), suffix, &name);
     check_int(name.len, KEY_NAME_MAX);
     sha256_hex(span_of(part, most + 1), hex);
-    check_span(span_of(name.data + most - 33, 33 - 32), span_text("~"));
-    check_span(span_of(name.data + most - 32, 32), span_of(hex, 32));
-    check_int(name_to_part(VALUE_S, buf_span(&name), suffix, &back, NULL), 1);
-    check_span(buf_span(&back), span_of(part, most - 33));
+    check_span(span_of(name.data + head, 1), span_text("~"));
+    check_span(span_of(name.data + head + 1, 32), span_of(hex, 32));
+    check_int(key_part_from_name(&table, false, buf_span(&name), suffix, &back, NULL), 1);
+    check_span(buf_span(&back), span_of(part, head));
     /* A written name that is too long is not another way to say it. */
     struct err err = {""};
     memcpy(part + most + 1, suffix, strlen(suffix));
-    check_int(name_to_part(VALUE_S, span_of(part, most + 1 + strlen(suffix)), suffix, &back, &err),
+    check_int(key_part_from_name(&table, false, span_of(part, most + 1 + strlen(suffix)), suffix,
+                                 &back, &err),
               -EINVAL);
     check(strstr(err.text, name.data) != NULL);
     /* A hashed name with a shorter beginning belongs to no part. */
     char shorter[300];
-    int len = snprintf(shorter, sizeof shorter, "%.*s~%.32s%s", (int)most - 37, part, hex, suffix);
-    check_int(name_to_part(VALUE_S, span_of(shorter, (size_t)len), suffix, &back, NULL), -EINVAL);
+    int len = snprintf(shorter, sizeof shorter, "%.*s~%.32s%s", (int)head - 4, part, hex, suffix);
+    check_int(key_part_from_name(&table, false, span_of(shorter, (size_t)len), suffix, &back, NULL),
+              -EINVAL);
 }
 
 static void test_boundary(void)
 {
-    check_boundary(".json", 235);
-    check_boundary("", 240);
+    check_boundary(KEYS_PLAIN, ".json", 235);
+    check_boundary(KEYS_PLAIN, "", 240);
+    check_boundary(KEYS_TAGS, ".json", 250);
+    check_boundary(KEYS_TAGS, "", 255);
+}
+
+/* Of a table with tag keys only the partition key is made of tags. */
+static void test_sort_part_beside_tags(void)
+{
+    const struct table table = {
+        .partition = {.type = VALUE_S}, .sort = {.type = VALUE_N}, .keys = KEYS_TAGS};
+    cleanup(buf_release) struct buf name;
+    cleanup(buf_release) struct buf back;
+    buf_init(&name, 1000);
+    buf_init(&back, 1000);
+    key_part_to_name(&table, true, span_text("1.5"), ".json", &name);
+    check_text(buf_span(&name), "1.5.json");
+    check_int(key_part_from_name(&table, true, span_text("1.5.json"), ".json", &back, NULL), 0);
+    check_int(key_part_from_name(&table, true, span_text("a.json"), ".json", &back, NULL), -EINVAL);
 }
 
 /* Whole characters and escapes only: each kind of unit, shifted over the cut. */
@@ -203,22 +225,29 @@ static void test_cut(void)
 }
 
 /* A lookalike whose escaped "~" makes it too long is hashed. */
-static void test_long_lookalike(void)
+static void check_long_lookalike(enum keys_style keys, size_t room)
 {
+    const struct table table = {.partition = {.type = VALUE_S}, .keys = keys};
     char part[300];
-    for (size_t head = 198; head <= 203; head++) {
+    for (size_t head = 196; head <= 220; head++) {
         cleanup(buf_release) struct buf name;
         cleanup(buf_release) struct buf back;
         buf_init(&name, 1000);
         buf_init(&back, 1000);
         memset(part, 'x', head);
         memcpy(part + head, "~" HEX32, 34);
-        name_from_part(VALUE_S, span_of(part, head + 33), ".json", &name);
-        int want = head + 35 > 235;
-        check_int(name_to_part(VALUE_S, buf_span(&name), ".json", &back, NULL), want);
+        key_part_to_name(&table, false, span_of(part, head + 33), ".json", &name);
+        int want = head + 35 > room;
+        check_int(key_part_from_name(&table, false, buf_span(&name), ".json", &back, NULL), want);
         check_span(buf_span(&back), want ? span_of(part, 202) : span_of(part, head + 33));
-        check(name.len <= KEY_NAME_MAX);
+        check_int(name.len, want ? KEY_NAME_MAX : head + 40);
     }
+}
+
+static void test_long_lookalike(void)
+{
+    check_long_lookalike(KEYS_PLAIN, 235);
+    check_long_lookalike(KEYS_TAGS, 250);
 }
 
 static void test_binary_boundary(void)
@@ -262,15 +291,18 @@ static void random_part(struct buf *part)
         buf_add_char(part, '\0');
 }
 
-static void check_random(enum value_type type, struct span part, struct buf *name, struct buf *back)
+static void check_random(enum value_type type, enum keys_style keys, struct span part,
+                         struct buf *name, struct buf *back)
 {
+    const struct table table = {.partition = {.type = type}, .keys = keys};
+    size_t max = keys == KEYS_TAGS ? KEY_TAGS_NAME_MAX : KEY_NAME_MAX;
     const char *suffix = rand() % 2 ? ".json" : "";
     buf_clear(name);
     buf_clear(back);
-    name_from_part(type, part, suffix, name);
-    int hashed = name_to_part(type, buf_span(name), suffix, back, NULL);
+    key_part_to_name(&table, false, part, suffix, name);
+    int hashed = key_part_from_name(&table, false, buf_span(name), suffix, back, NULL);
     bool begins = back->len <= part.len && memcmp(back->data, part.data, back->len) == 0;
-    if (hashed < 0 || !begins || (!hashed && back->len != part.len) || name->len > KEY_NAME_MAX ||
+    if (hashed < 0 || !begins || (!hashed && back->len != part.len) || name->len > max ||
         memchr(name->data, '/', name->len) || name->data[0] == '.')
         check_fail("%.*s is named %s", (int)part.len, part.data, name->data);
 }
@@ -286,8 +318,9 @@ static void test_random(void)
     srand(13);
     for (int round = 0; round < 20000; round++) {
         random_part(&part);
-        check_random(VALUE_S, buf_span(&part), &name, &back);
-        check_random(VALUE_B, buf_span(&part), &name, &back);
+        check_random(VALUE_S, KEYS_PLAIN, buf_span(&part), &name, &back);
+        check_random(VALUE_S, KEYS_TAGS, buf_span(&part), &name, &back);
+        check_random(VALUE_B, KEYS_PLAIN, buf_span(&part), &name, &back);
     }
 }
 
@@ -313,7 +346,55 @@ static void test_random_names(void)
     }
 }
 
-CHECK_MAIN(CHECK_TEST(test_is_item), CHECK_TEST(test_text_names), CHECK_TEST(test_other_names),
-           CHECK_TEST(test_lookalikes), CHECK_TEST(test_spellings_refused),
-           CHECK_TEST(test_boundary), CHECK_TEST(test_cut), CHECK_TEST(test_long_lookalike),
-           CHECK_TEST(test_binary_boundary), CHECK_TEST(test_random), CHECK_TEST(test_random_names))
+/* PART of the sort key of TABLE is named NAME, and NAME means PART. */
+static void check_digits(const struct table *table, const char *part, const char *name)
+{
+    cleanup(buf_release) struct buf out;
+    cleanup(buf_release) struct buf back;
+    struct err err = {""};
+    buf_init(&out, 1000);
+    buf_init(&back, 1000);
+    key_part_to_name(table, true, span_text(part), ".json", &out);
+    check_text(buf_span(&out), name);
+    check_int(key_part_from_name(table, true, span_text(name), ".json", &back, &err), 0);
+    check_text(buf_span(&back), part);
+}
+
+static void check_other_digits(const struct table *table, const char *name, const char *right)
+{
+    cleanup(buf_release) struct buf out;
+    struct err err = {""};
+    buf_init(&out, 1000);
+    check_int(key_part_from_name(table, true, span_text(name), ".json", &out, &err), -EINVAL);
+    check(strstr(err.text, right) != NULL);
+    check_int(out.len, 0);
+}
+
+static void test_digits(void)
+{
+    struct table *table = table_new(span_text("t"));
+    check_int(key_attribute_parse(span_text("p:N"), &table->partition, NULL), 0);
+    check_int(key_attribute_parse(span_text("s:N"), &table->sort, NULL), 0);
+    table->sort_digits = 5;
+    check_digits(table, "0", "00000.json");
+    check_digits(table, "7", "00007.json");
+    check_digits(table, "12345", "12345.json");
+    check_digits(table, "123456", "123456.json");
+    check_digits(table, "-7", "-7.json"); /* not as many digits: order by name is not theirs */
+    check_digits(table, "1.5", "1.5.json");
+    check_other_digits(table, "7.json", "use \"00007.json\"");
+    check_other_digits(table, "000007.json", "use \"00007.json\"");
+    check_other_digits(table, "0123456.json", "use \"123456.json\"");
+    cleanup(buf_release) struct buf out;
+    buf_init(&out, 100);
+    key_part_to_name(table, false, span_text("7"), "", &out); /* of the sort key alone */
+    check_text(buf_span(&out), "7");
+    table_free(table);
+}
+
+CHECK_MAIN(CHECK_TEST(test_digits), CHECK_TEST(test_is_item), CHECK_TEST(test_text_names),
+           CHECK_TEST(test_other_names), CHECK_TEST(test_lookalikes),
+           CHECK_TEST(test_spellings_refused), CHECK_TEST(test_boundary),
+           CHECK_TEST(test_sort_part_beside_tags), CHECK_TEST(test_cut),
+           CHECK_TEST(test_long_lookalike), CHECK_TEST(test_binary_boundary),
+           CHECK_TEST(test_random), CHECK_TEST(test_random_names))

@@ -220,5 +220,27 @@ static void test_one_result(void)
     }
 }
 
-CHECK_MAIN(CHECK_TEST(test_vectors), CHECK_TEST(test_numeric_strings), CHECK_TEST(test_strict),
-           CHECK_TEST(test_one_result))
+static void tags_of_a_key(void)
+{
+    static const struct {
+        const char *key, *tag;
+        bool has;
+    } cases[] = {
+        {"a_b", "a", true},   {"a_b", "b", true},   {"a_b", "a_b", false}, {"ab_c", "a", false},
+        {"a-b", "a", false},  {"a", "a", true},     {"a", "", false},      {"_a", "", true},
+        {"a_", "", true},     {"a__b", "", true},   {"a__b", "b", true},   {"10_a", "1", false},
+        {"a_b_c", "c", true}, {"a_b_c", "b", true}, {"a_b", "A", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (key_has_tag(span_text(cases[i].key), span_text(cases[i].tag)) != cases[i].has)
+            check_fail("%s in %s", cases[i].tag, cases[i].key);
+    check_int(key_check_tag(span_text("a b"), false, NULL), 0);
+    check_int(key_check_tag(span_text(""), false, NULL), 0);
+    check_int(key_check_tag(span_text("a_b"), false, NULL), -EINVAL);
+    check_int(key_check_tag(span_text("a-1"), true, NULL), 0);
+    check_int(key_check_tag(span_text(""), true, NULL), -EINVAL);
+    check_int(key_check_tag(span_text("A"), true, NULL), -EINVAL);
+}
+
+CHECK_MAIN(CHECK_TEST(tags_of_a_key), CHECK_TEST(test_vectors), CHECK_TEST(test_numeric_strings),
+           CHECK_TEST(test_strict), CHECK_TEST(test_one_result))

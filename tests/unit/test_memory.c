@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/item.h"
 #include "base/json.h"
+#include "base/update.h"
 #include "tests/check.h"
 
 static long countdown = -1; /* allocations until the failing one; negative: none fails */
@@ -178,6 +178,26 @@ static int run_table(const struct setting *setting, struct err *err)
     return error ? error : buf_error(setting->out);
 }
 
+static int run_update(const struct setting *setting, struct err *err)
+{
+    static const struct {
+        enum update_kind kind;
+        const char *attribute, *value;
+    } updates[] = {{UPDATE_ADD, "x", "-0.5"},
+                   {UPDATE_ADD, "new", "7"},
+                   {UPDATE_APPEND, "a", "[1]"},
+                   {UPDATE_APPEND_UNIQUE, "a", "{\"$SS\": [\"z\"]}"}};
+    int error = 0;
+    for (size_t i = 0; i < sizeof updates / sizeof updates[0] && !error; i++) {
+        const struct update update = {updates[i].kind, span_text(updates[i].attribute),
+                                      span_text(updates[i].value)};
+        error = update_check(setting->table, &update, err);
+        error =
+            error ? error : item_update(setting->body, &update, setting->out, setting->out, err);
+    }
+    return error;
+}
+
 static int run_equal(const struct setting *setting, struct err *err)
 {
     cleanup(value_release) struct value left = {0};
@@ -256,7 +276,7 @@ static void test_operations(void)
         {"examine", run_examine},       {"to_typed", run_to_typed}, {"from_typed", run_from_typed},
         {"typed_file", run_typed_file}, {"fit_key", run_fit_key},   {"set_ttl", run_set_ttl},
         {"index_keys", run_index_keys}, {"key", run_key},           {"table", run_table},
-        {"equal", run_equal},
+        {"update", run_update},         {"equal", run_equal},
     };
     struct buf out;
     struct setting setting;

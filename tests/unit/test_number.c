@@ -30,6 +30,10 @@ static void test_grammar(void)
     "000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"   \
     "000000000000000000000000000000000000000"
 
+#define ZEROS_123                                                                                  \
+    "000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"   \
+    "000000000000000000000000000000000"
+
 static void test_canonical(void)
 {
     static const struct {
@@ -318,6 +322,109 @@ static void test_order_form_refused(void)
     }
 }
 
+static void check_sum(const char *a, const char *b, const char *want)
+{
+    cleanup(buf_release) struct buf sum;
+    struct err err = {""};
+    buf_init(&sum, 1000);
+    int error = number_add(span_text(a), span_text(b), &sum, &err);
+    check_int(error, want ? 0 : -ERANGE);
+    check((error == 0) == (err.text[0] == '\0'));
+    check_text(buf_span(&sum), want ? want : "");
+    buf_clear(&sum);
+    check_int(number_add(span_text(b), span_text(a), &sum, NULL), error);
+    check_text(buf_span(&sum), want ? want : "");
+}
+
+#define NINES_38 "99999999999999999999999999999999999999"
+
+static void test_add(void)
+{
+    check_sum("1", "1", "2");
+    check_sum("1.5", "1", "2.5");
+    check_sum("0.1", "0.2", "0.3");
+    check_sum("5", "-10", "-5");
+    check_sum("-9", "-9", "-18");
+    check_sum("-0.09", "-0.09", "-0.18");
+    check_sum("1", "-1", "0");
+    check_sum("-0", "0e5", "0");
+    check_sum("99", "-90", "9");
+    check_sum("999", "1", "1000");
+    check_sum("-1000", "1", "-999");
+    check_sum("1e3", "+1.50", "1001.5");
+    check_sum("9007199254740992", "1", "9007199254740993");
+    check_sum("9223372036854775807", "1", "9223372036854775808");
+    check_sum("12345678901234567890123456789012345678", "1",
+              "12345678901234567890123456789012345679");
+    check_sum("0.00000000000000000000000000000000000001", "0.1",
+              "0.10000000000000000000000000000000000001");
+    check_sum("1e-130", "-1e-130", "0");
+    check_sum("1e-130", "1e-130", "0." ZEROS_129 "2");
+}
+
+static void test_add_limits(void)
+{
+    /* 38 digits, a carry that leaves one, and what would have to be rounded. */
+    check_sum(NINES_38, "1", "100000000000000000000000000000000000000");
+    check_sum(NINES_38, "2", NULL);
+    check_sum(NINES_38, "0.1", NULL);
+    check_sum("1e38", "-1", NINES_38);
+    check_sum("1e38", "1", NULL);
+    check_sum("1e-130", "1", NULL);
+    check_sum("9.9e125", "9e123", "999" ZEROS_123);
+    check_sum("9.9e125", "1e124", NULL);
+    check_sum("-9.9e125", "-1e124", NULL);
+    check_sum("1.1e-129", "-1e-129", "0." ZEROS_129 "1");
+    check_sum("1.01e-129", "-1e-129", NULL);
+    struct buf out;
+    struct err err = {""};
+    buf_init(&out, 100);
+    check_int(number_add(span_text("1x"), span_text("1"), &out, &err), -EINVAL);
+    check_text(span_text(err.text), "\"1x\" is not a number");
+    check_int(number_add(span_text("1"), span_text(NINES_38 "9"), &out, NULL), -ERANGE);
+    check_int(number_add(span_text("1e126"), span_text("1"), &out, NULL), -ERANGE);
+    check_int(out.len, 0);
+    buf_release(&out);
+}
+
+/* Reads "A B SUM", where SUM is - for one out of range, and reckons with Python's decimals. */
+static const char python[] =
+    "python3 -c '\n"
+    "import decimal, sys\n"
+    "decimal.getcontext().prec = 600\n"
+    "for line in sys.stdin:\n"
+    "    a, b, got = line.split()\n"
+    "    sum = (decimal.Decimal(a) + decimal.Decimal(b)).normalize()\n"
+    "    fits = not sum or (len(sum.as_tuple().digits) <= 38 and -130 <= sum.adjusted() <= 125)\n"
+    "    want = (format(sum, \"f\") if sum else \"0\") if fits else \"-\"\n"
+    "    assert got == want, (a, b, got, want)\n"
+    "'";
+
+static void test_add_like_python(void)
+{
+    FILE *pipe = popen(python, "w");
+    size_t sums = 0;
+    srand(7);
+    for (int i = 0; pipe && i < 50000; i++) {
+        cleanup(buf_release) struct buf sum;
+        char a[200], b[200];
+        buf_init(&sum, 1000);
+        random_number(a);
+        random_number(b);
+        if (rand() % 8 == 0) /* nearly the same size: digits go away */
+            sprintf(b, "%s%s", a[0] == '-' ? "" : "-", a[0] == '-' ? a + 1 : a);
+        else if (rand() % 2)
+            snprintf(b, sizeof b, "%s%d.%d", rand() % 2 ? "-" : "", rand(), rand() % 1000);
+        int error = number_add(span_text(a), span_text(b), &sum, NULL);
+        check(error == 0 || error == -ERANGE);
+        sums += error == 0;
+        fprintf(pipe, "%s %s %.*s\n", a, b, error ? 1 : (int)sum.len, error ? "-" : sum.data);
+    }
+    check(pipe && pclose(pipe) == 0);
+    check(sums > 10000);
+}
+
 CHECK_MAIN(CHECK_TEST(test_grammar), CHECK_TEST(test_canonical), CHECK_TEST(test_canonical_limits),
            CHECK_TEST(test_int64), CHECK_TEST(test_compare), CHECK_TEST(test_order_form),
-           CHECK_TEST(test_order_form_refused))
+           CHECK_TEST(test_order_form_refused), CHECK_TEST(test_add), CHECK_TEST(test_add_limits),
+           CHECK_TEST(test_add_like_python))

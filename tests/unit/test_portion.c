@@ -68,7 +68,8 @@ static int ask(double rate, int64_t own_ns)
     capacity_settle(service.capacity, "Scan", &before, 1, &spent);
     buf_init(&body, 4096);
     buf_add_text(&body, "{\"TableName\":\"users\"");
-    const struct spending spending = {"Scan", &demand, 1, &body, NULL, own_ns};
+    const struct spending spending = {
+        .operation = "Scan", .demands = &demand, .count = 1, .body = &body, .own_ns = own_ns};
     int r = service_spend_for(&service, &spending, &outcome, NULL);
     outcome_release(&outcome);
     buf_release(&body);

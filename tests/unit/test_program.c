@@ -44,7 +44,8 @@ static void run_input(const char *script, struct span input, double seconds,
                               .environment = environment,
                               .input = input,
                               .timeout_ns = (int64_t)(seconds * (double)NS_PER_S),
-                              .called_off = called_off,
+                              .cancelled = cancelled_by_flag,
+                              .cancelled_context = called_off,
                               .line = take_line,
                               .context = &outcome->lines};
 

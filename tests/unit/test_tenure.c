@@ -63,11 +63,14 @@ static uint64_t check_lease(struct side *side, const char *holder, const char *p
 {
     cleanup(lease_release) struct lease lease;
     struct err err = {""};
+    struct tally tally;
+    struct span kept;
 
     lease_init(&lease);
     check_int(backend_lease_read(side->backend, span_text("users"), &lease, &err), 0);
     check_text(buf_span(&lease.holder), holder);
-    check_text(buf_span(&lease.position), position);
+    mark_read(buf_span(&lease.position), &kept, &tally);
+    check_text(kept, position);
     return lease.count;
 }
 
@@ -113,13 +116,41 @@ static void test_first_of_all(void)
     uint64_t number = check_begins(&side, STREAM_OLDEST);
     check_int(number, 1);
     check_int(tenure_confirm(&side.tenure, number), 0);
+    check(!tenure_is_uncertain(&side.tenure)); /* for 5 s */
     check_int(tenure_keep(&side.tenure, number, span_text("place 1")), 0);
     check_lease(&side, "me", "place 1");
     check_int(tenure_note(&side.tenure, number, span_text("place 2")), 0);
     check_begins(&side, "place 2"); /* where its user would go on */
     tenure_stop(&side.tenure);
+    check(tenure_is_uncertain(&side.tenure));
     check_lease(&side, "", "place 2");
     side_close(&side);
+    remove_store();
+}
+
+/* What came of the delivery goes with the lease from one to the next. */
+static void test_tally(void)
+{
+    cleanup(lease_release) struct lease lease;
+    struct err err = {""};
+    struct side one, two;
+
+    lease_init(&lease);
+    side_open(&one, "one", quick);
+    uint64_t number = check_begins(&one, STREAM_OLDEST);
+    tenure_count(&one.tenure, TALLY_DELIVERED, 100);
+    tenure_count(&one.tenure, TALLY_RETRIED, 2);
+    check_int(tenure_keep(&one.tenure, number, span_text("place")), 0);
+    side_close(&one);
+    side_open(&two, "two", quick);
+    number = check_begins(&two, "place");
+    tenure_count(&two.tenure, TALLY_DELIVERED, 1);
+    tenure_count(&two.tenure, TALLY_LOST, 1);
+    check_int(tenure_keep(&two.tenure, number, span_text("later")), 0);
+    check_int(backend_lease_read(two.backend, span_text("users"), &lease, &err), 0);
+    check_text(buf_span(&lease.position),
+               "later delivered=101 retried=2 dropped=0 skipped=0 lost=1");
+    side_close(&two);
     remove_store();
 }
 
@@ -228,6 +259,8 @@ static void test_uncertain(void)
     uint64_t number = check_begins(&side, STREAM_OLDEST);
     check_int(tenure_pause(&side.tenure, number, 60 * MS), 0);
     check_int(check_lease(&side, "me", STREAM_OLDEST), 1);
+    check(!atomic_load(&side.tenure.over));
+    check(tenure_is_uncertain(&side.tenure)); /* what is being called is broken off */
     check_int(tenure_confirm(&side.tenure, number), 0);
     check(check_lease(&side, "me", STREAM_OLDEST) >= 2);
     take_away(&side, "you");
@@ -277,7 +310,7 @@ static void test_users_are_sent_away(void)
     remove_store();
 }
 
-CHECK_MAIN(CHECK_TEST(test_first_of_all), CHECK_TEST(test_given_back), CHECK_TEST(test_lapsed),
-           CHECK_TEST(test_renewed_lease_does_not_lapse), CHECK_TEST(test_lost),
-           CHECK_TEST(test_own_name), CHECK_TEST(test_uncertain),
+CHECK_MAIN(CHECK_TEST(test_first_of_all), CHECK_TEST(test_tally), CHECK_TEST(test_given_back),
+           CHECK_TEST(test_lapsed), CHECK_TEST(test_renewed_lease_does_not_lapse),
+           CHECK_TEST(test_lost), CHECK_TEST(test_own_name), CHECK_TEST(test_uncertain),
            CHECK_TEST(test_users_are_sent_away))

@@ -119,7 +119,6 @@ static void test_typed_refused(void)
         "{\"N\":\"NaN\"}",
         "{\"B\":\"a\"}",
         "{\"B\":\"_w==\"}",
-        "{\"B\":true}",
         "{\"BOOL\":\"true\"}",
         "{\"BOOL\":null}",
         "{\"NULL\":false}",
@@ -180,6 +179,37 @@ static void test_bin(void)
     check_int(value_from_typed(span_text("{\"BIN\":\"aGk=\"}"), &value, NULL), 0);
     check_int(value.type, VALUE_B);
     check_text(value_text(&value), "hi");
+}
+
+/* Kernstack's B is a boolean; what cannot be one or binary is refused. */
+static void test_kernstack_types(void)
+{
+    static const char typed[] = "{\"b\":{\"B\":true},\"l\":{\"L\":[{\"B\":false},{\"BIN\":"
+                                "\"aGk=\"}]},\"m\":{\"M\":{\"x\":{\"B\":\"aGk=\"}}}}";
+    cleanup(value_release) struct value map = {0}, other = {0};
+    cleanup(buf_release) struct buf out;
+    struct err err = {""};
+
+    buf_init(&out, 1000);
+    check_int(value_map_from_typed(span_text(typed), &map, &err), 0);
+    check_int(value_member(&map, span_text("b"))->type, VALUE_BOOL);
+    check(value_member(&map, span_text("b"))->boolean);
+    value_map_to_typed(&map, &out);
+    check_text(buf_span(&out), "{\"b\":{\"BOOL\":true},\"l\":{\"L\":[{\"BOOL\":false},{\"B\":"
+                               "\"aGk=\"}]},\"m\":{\"M\":{\"x\":{\"B\":\"aGk=\"}}}}");
+    cleanup(buf_release) struct buf named;
+    buf_init(&named, 1000);
+    check_int(value_map_rename(buf_span(&out), NAMES_KERNSTACK, &named, &err), 0);
+    check_text(buf_span(&named), "{\"b\":{\"B\":true},\"l\":{\"L\":[{\"B\":false},{\"BIN\":"
+                                 "\"aGk=\"}]},\"m\":{\"M\":{\"x\":{\"BIN\":\"aGk=\"}}}}");
+    buf_clear(&named);
+    check_int(value_map_rename(span_text("as it is"), NAMES_DYNAMODB, &named, &err), 0);
+    check_text(buf_span(&named), "as it is");
+    check_int(value_from_typed(span_text("{\"B\":1}"), &other, &err), -EINVAL);
+    check_text(span_text(err.text), "line 1, column 6: a value of type B is a string of base64");
+    check_int(value_from_typed(span_text("{\"BIN\":true}"), &other, NULL), -EINVAL);
+    check_int(value_from_typed(span_text("{\"B\":null}"), &other, NULL), -EINVAL);
+    check_int(value_from_typed(span_text("{\"B\":true,\"B\":true}"), &other, NULL), -EINVAL);
 }
 
 static void test_style(void)
@@ -362,8 +392,27 @@ static void test_sort_sets(void)
                "\"b\"]},{\"S\":\"z\"},{\"S\":\"y\"},{\"L\":[{\"NS\":[\"10\",\"2\"]}]}]}}}");
 }
 
-CHECK_MAIN(CHECK_TEST(test_forms), CHECK_TEST(test_forms_not_needed),
+/* What is JSON alone has no forms. */
+static void test_json_alone(void)
+{
+    static const char text[] = "{\"$B\":5,\"a\":{\"$SS\":[]},\"b\":{\"$M\":{\"$B\":\"\"}}}";
+    cleanup(value_release) struct value value = {0}, binary = {0}, other = {0};
+    cleanup(buf_release) struct buf out;
+    struct err err = {""};
+    buf_init(&out, 1000);
+    check_int(value_from_json(span_text(text), &value, &err), 0);
+    check(value_is_json(&value));
+    value_to_plain(&value, (struct value_style){.sort = true, .json = true}, &out);
+    check_text(buf_span(&out), text);
+    check_int(value_from_plain(span_text("[1,{\"a\":{\"$B\":\"AA==\"}}]"), &binary, NULL), 0);
+    check(!value_is_json(&binary));
+    check_int(value_from_json(span_text("{\"a\":1,}"), &other, &err), -EINVAL);
+    check_text(span_text(err.text),
+               "line 1, column 8: expected a name (is there a trailing comma?)");
+}
+
+CHECK_MAIN(CHECK_TEST(test_json_alone), CHECK_TEST(test_forms), CHECK_TEST(test_forms_not_needed),
            CHECK_TEST(test_typed_refused), CHECK_TEST(test_loose_numbers), CHECK_TEST(test_bin),
-           CHECK_TEST(test_style), CHECK_TEST(test_style_without_order), CHECK_TEST(test_members),
-           CHECK_TEST(test_equal), CHECK_TEST(test_type_names), CHECK_TEST(test_deep),
-           CHECK_TEST(test_sort_sets))
+           CHECK_TEST(test_kernstack_types), CHECK_TEST(test_style),
+           CHECK_TEST(test_style_without_order), CHECK_TEST(test_members), CHECK_TEST(test_equal),
+           CHECK_TEST(test_type_names), CHECK_TEST(test_deep), CHECK_TEST(test_sort_sets))

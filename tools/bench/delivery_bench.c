@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parts of tools/bench/delivery that must not be slow themselves.
- *   delivery_bench write STORE TABLE RATE SECONDS   puts of 300 bytes, RATE a second: prints what
- * was reached, and the mean time of one in us delivery_bench serve                            an
- * HTTP server that takes everything: prints its port
+ *
+ *   delivery_bench write STORE TABLE RATE SECONDS
+ * Puts of 300 bytes, RATE a second at most: prints what was reached, and the mean time of one in
+ * us.
+ *
+ *   delivery_bench serve
+ * An HTTP server that takes everything: prints its port.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -10,8 +10,12 @@ static const struct option_spec global_options[] = {
     {"-h", 0, true},  {"--version", 0, true}, {NULL, 0, false},
 };
 
+/* Kernstack's own command line: "inspect tables [COMMAND ...]" is COMMAND, or tables. */
+enum inspecting { INSPECT_NOTHING, INSPECT_WHAT, INSPECT_TABLES };
+
 struct word_scan {
     char **at; /* the next word; ended by NULL */
+    enum inspecting inspecting;
     struct arguments *arguments;
     struct err *err;
 };
@@ -87,21 +91,38 @@ static int take_option(struct word_scan *scan, const char *word)
     return 0;
 }
 
+static const struct command *find_command(const struct command *const *commands, const char *word)
+{
+    for (; *commands; commands++)
+        if (strcmp((*commands)->name, word) == 0)
+            return *commands;
+    return NULL;
+}
+
 static int take_word(struct word_scan *scan, const struct command *const *commands,
                      const char *word)
 {
     struct arguments *arguments = scan->arguments;
+    bool after_tables = scan->inspecting == INSPECT_TABLES;
+    const struct command *command =
+        !arguments->command || after_tables ? find_command(commands, word) : NULL;
 
-    if (arguments->command) {
-        arguments->rest[arguments->rest_count++] = word;
+    if (!arguments->command && scan->inspecting == INSPECT_NOTHING &&
+        strcmp(word, "inspect") == 0) {
+        scan->inspecting = INSPECT_WHAT;
         return 0;
     }
-    for (; *commands; commands++)
-        if (strcmp((*commands)->name, word) == 0) {
-            arguments->command = *commands;
-            return 0;
-        }
-    return err_set(scan->err, EINVAL, "there is no command \"%s\"", word);
+    if (scan->inspecting == INSPECT_WHAT && strcmp(word, "tables") != 0)
+        return err_set(scan->err, EINVAL, "inspect is followed by tables, not by \"%s\"", word);
+    arguments->inspects = arguments->inspects || scan->inspecting == INSPECT_WHAT;
+    scan->inspecting = scan->inspecting == INSPECT_WHAT ? INSPECT_TABLES : INSPECT_NOTHING;
+    if (arguments->command && !command)
+        arguments->rest[arguments->rest_count++] = word;
+    else if (!command)
+        return err_set(scan->err, EINVAL, "there is no command \"%s\"", word);
+    else
+        arguments->command = command;
+    return 0;
 }
 
 static int check_count(const struct arguments *arguments, struct err *err)
@@ -118,6 +139,12 @@ static int check_count(const struct arguments *arguments, struct err *err)
         return err_set(err, EINVAL, "%s: one argument too many: \"%s\"", command->name,
                        arguments->rest[command->most]);
     return 0;
+}
+
+/* A number that is negative is none. */
+static bool is_option(const char *word)
+{
+    return word[0] == '-' && word[1] && word[1] != '.' && (word[1] < '0' || word[1] > '9');
 }
 
 int arguments_parse(int argc, char **argv, const struct command *const *commands,
@@ -138,7 +165,7 @@ int arguments_parse(int argc, char **argv, const struct command *const *commands
 
         if (!options_end && strcmp(word, "--") == 0)
             options_end = true;
-        else if (!options_end && word[0] == '-' && word[1])
+        else if (!options_end && is_option(word))
             r = take_option(&scan, word);
         else
             r = take_word(&scan, commands, word);

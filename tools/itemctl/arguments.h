@@ -19,6 +19,7 @@ struct arguments {
     const struct command *command; /* NULL: none was named */
     const char *source;            /* NULL: not given */
     bool json, help, version;
+    bool inspects; /* Kernstack's form: types are called as there */
     struct given_option *options;
     size_t option_count;
     const char **rest;

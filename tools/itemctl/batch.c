@@ -62,13 +62,21 @@ int batch_add(struct batch *batch, struct span typed, struct err *err)
 int batch_last(const struct batch *batch, struct buf *out, struct err *err)
 {
     const struct packed *packed = &batch->packed;
+    const struct table *table = batch->subject->table;
     struct key key = {buf_span(&packed->partition), buf_span(&packed->sort)};
+    cleanup(buf_release) struct buf typed;
+    int r = 0;
 
-    if (!packed->typed)
-        return item_to_typed(batch->subject->table, key, buf_span(&packed->body), packed->ttl, out,
-                             err);
-    buf_add_span(out, buf_span(&packed->body));
-    return buf_error(out);
+    buf_init(&typed, SIZE_MAX / 8);
+    if (packed->typed)
+        buf_add_span(&typed, buf_span(&packed->body));
+    else
+        r = item_to_typed(table, key, buf_span(&packed->body), packed->ttl, &typed, err);
+    if (r == 0)
+        r = buf_error(&typed);
+    if (r == 0)
+        r = value_map_rename(buf_span(&typed), table->types, out, err);
+    return r ? r : buf_error(out);
 }
 
 int batch_write(struct batch *batch, struct err *err)

@@ -180,8 +180,10 @@ static int follow(struct reader *reader)
         bool dropped = is_dropped(reader); /* before it is read for the last time */
         int r = read_to_end(reader);
 
-        if (r == 0 && dropped)
+        if (r == -ENOENT || (r == 0 && dropped)) {
+            err_clear(&reader->ctl->err);
             return ctl_fail(reader->ctl, STATUS_FAILED, "table %s was dropped", name_of(reader));
+        }
         if (r == 0)
             r = wait_for_more(reader->stream, &reader->ctl->err);
         if (r)
@@ -209,7 +211,11 @@ static int run_changes(struct ctl *ctl)
     if (r < 0)
         return r;
     if (!subject.table->stream && !follows)
-        return ctl_fail(ctl, STATUS_FAILED, "the stream of table %s is off", subject.table->name);
+        return ctl_fail(
+            ctl, STATUS_FAILED,
+            "the stream of table %s is off; \"stream = on\" in [table %s] of mount.conf "
+            "switches it on",
+            subject.table->name, subject.table->name);
     if (!subject.table->stream)
         fprintf(stderr, "itemctl: the stream of table %s is off: waiting until it is on\n",
                 subject.table->name);

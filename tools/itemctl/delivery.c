@@ -7,6 +7,11 @@
 #include "base/clock.h"
 #include "base/json.h"
 
+#define FIRST_TALLY 3
+_Static_assert(FIRST_TALLY + TALLIES == DELIVERY_COLUMNS, "a column for each");
+const char *const delivery_heads[DELIVERY_COLUMNS] = {"Delivery", "To come", "Oldest",  "Delivered",
+                                                      "Retried",  "Dropped", "Skipped", "Lost"};
+
 static int look_at_stream(struct backend *backend, const struct table *table,
                           struct delivery *delivery, struct err *err)
 {
@@ -14,7 +19,8 @@ static int look_at_stream(struct backend *backend, const struct table *table,
     struct err own = {""};
 
     buf_init(&position, LEASE_TEXT_MAX);
-    buf_add_span(&position, buf_span(&delivery->lease.position));
+    mark_read(buf_span(&delivery->lease.position), &delivery->position, &delivery->tally);
+    buf_add_span(&position, delivery->position);
     if (position.len == 0)
         buf_add_text(&position, STREAM_OLDEST);
     if (buf_error(&position))
@@ -70,10 +76,13 @@ void delivery_to_json(const struct delivery *delivery, struct buf *out)
     buf_add_text(out, "{\"Function\": ");
     json_add_string(out, span_text(delivery->function));
     add_text(out, "Holder", buf_span(&delivery->lease.holder));
-    add_text(out, "Position", buf_span(&delivery->lease.position));
+    add_text(out, "Position", delivery->position);
     if (delivery->counted)
         buf_addf(out, ", \"RecordsBehind\": %llu, \"SecondsBehind\": %.3f",
                  (unsigned long long)delivery->lag.records, seconds_behind(delivery));
+    for (size_t i = 0; i < TALLIES; i++)
+        buf_addf(out, ", \"%s\": %llu", delivery_heads[FIRST_TALLY + i],
+                 (unsigned long long)delivery->tally.of[i]);
     buf_add_char(out, '}');
 }
 
@@ -88,13 +97,22 @@ void delivery_add_rows(const struct delivery *delivery, struct grid *grid)
         grid_add(grid, buf_span(holder));
     else
         grid_addf(grid, "nobody");
-    if (!delivery->counted)
+    if (!delivery->position.len)
         return;
-    grid_addf(grid, "  to come");
-    if (delivery->lag.records)
-        grid_addf(grid, "%llu change%s, the first is %.0f s old",
-                  (unsigned long long)delivery->lag.records, delivery->lag.records == 1 ? "" : "s",
-                  seconds_behind(delivery));
-    else
-        grid_addf(grid, "nothing");
+    grid_addf(grid, "  position");
+    grid_add(grid, delivery->position);
+}
+
+void delivery_add_numbers(const struct delivery *delivery, const char *table, struct grid *grid)
+{
+    grid_add(grid, span_text(table));
+    if (delivery->counted) {
+        grid_addf(grid, "%llu", (unsigned long long)delivery->lag.records);
+        grid_addf(grid, delivery->lag.records ? "%.0f s" : "-", seconds_behind(delivery));
+    } else {
+        grid_addf(grid, "unknown");
+        grid_addf(grid, "unknown");
+    }
+    for (size_t i = 0; i < TALLIES; i++)
+        grid_addf(grid, "%llu", (unsigned long long)delivery->tally.of[i]);
 }

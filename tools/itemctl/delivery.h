@@ -4,6 +4,7 @@
 #ifndef ITEMCTL_DELIVERY_H
 #define ITEMCTL_DELIVERY_H
 
+#include "backend/mark.h"
 #include "backend/stream.h"
 #include "base/config.h"
 #include "tools/itemctl/output.h"
@@ -11,6 +12,8 @@
 struct delivery {
     const char *function; /* safe to show */
     struct lease lease;
+    struct span position; /* of the lease, without the tally */
+    struct tally tally;
     bool counted; /* the backend can tell how many there are to come: */
     struct stream_lag lag;
 };
@@ -19,9 +22,14 @@ int delivery_look(struct backend *backend, const struct table *table,
                   const struct table_config *settings, struct delivery *ret_delivery,
                   struct err *err);
 void delivery_release(struct delivery *delivery);
-/* {"Function", "Holder", "Position", "RecordsBehind", "SecondsBehind"}: what is known of it. */
+/* {"Function", "Holder", "Position", "RecordsBehind", "SecondsBehind", "Delivered", "Retried",
+ * "Dropped", "Skipped", "Lost"}: what is known of it. */
 void delivery_to_json(const struct delivery *delivery, struct buf *out);
 /* Rows of two columns. */
 void delivery_add_rows(const struct delivery *delivery, struct grid *grid);
+/* How far it has come, in numbers: a row of a grid with these heads, for the table TABLE. */
+#define DELIVERY_COLUMNS 8
+extern const char *const delivery_heads[DELIVERY_COLUMNS];
+void delivery_add_numbers(const struct delivery *delivery, const char *table, struct grid *grid);
 
 #endif

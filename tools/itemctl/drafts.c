@@ -56,6 +56,18 @@ static int list_draft(void *context, const struct draft *draft)
     return buf_error(&list->document);
 }
 
+/* A name that no draft has, and no table, is a mistake. */
+static int check_table(struct ctl *ctl, struct span name)
+{
+    struct backend *backend;
+    struct table *table;
+    int r = source_table(ctl->source, name, &backend, &table, &ctl->err);
+
+    if (r == 0)
+        table_free(table);
+    return r;
+}
+
 static int list_drafts(struct ctl *ctl, struct span table)
 {
     static const char *const heads[] = {"TABLE", "PATH", "BYTES", "TIME", "REASON"};
@@ -69,6 +81,8 @@ static int list_drafts(struct ctl *ctl, struct span table)
     for (size_t i = 0; r == 0 && i < ctl->source->count; i++)
         r = backend_draft_list(ctl->source->backends[i], table, list_draft, &list, &ctl->err);
     buf_add_text(&list.document, "]}\n");
+    if (r == 0 && table.len && list.grid.cells == 0)
+        r = check_table(ctl, table);
     if (r == 0)
         r = buf_error(&list.document);
     if (r == 0)

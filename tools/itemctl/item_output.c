@@ -76,12 +76,16 @@ static int add_row(struct item_output *output, const struct record *record)
 
 int item_output_add(struct item_output *output, const struct record *record)
 {
+    cleanup(buf_release) struct buf typed;
     int r;
 
+    buf_init(&typed, LINES_MAX);
     if (!output->json)
         return add_row(output, record);
     r = item_to_typed(output->table, record->key, record->body,
-                      item_ttl_beside(record->body, record->meta.ttl), &output->lines, output->err);
+                      item_ttl_beside(record->body, record->meta.ttl), &typed, output->err);
+    if (r == 0)
+        r = value_map_rename(buf_span(&typed), output->table->types, &output->lines, output->err);
     buf_add_char(&output->lines, '\n');
     if (r == 0 && buf_error(&output->lines))
         r = err_set(output->err, -buf_error(&output->lines), "no memory for an item");
@@ -103,4 +107,22 @@ int item_output_flush(struct item_output *output)
     r = output_write(buf_span(&output->lines), output->err);
     buf_clear(&output->lines);
     return r;
+}
+
+int item_output_raw(const struct table *table, const struct record *record, const char *column,
+                    struct err *err)
+{
+    cleanup(value_release) struct value item = {0};
+    int r = item_from_body(table, record->key, record->body,
+                           item_ttl_beside(record->body, record->meta.ttl), &item, err);
+    const struct value *value = r ? NULL : value_member(&item, span_text(column));
+
+    if (r < 0)
+        return r;
+    if (!value)
+        return err_set(err, ENOENT, "the item has no attribute \"%s\"", column);
+    if (value->type != VALUE_B && value->type != VALUE_S)
+        return err_set(err, EINVAL, "\"%s\" is of type %s, and only B and S are bytes", column,
+                       value_type_name(value->type));
+    return output_write(value_text(value), err);
 }

@@ -25,7 +25,12 @@ enum exit_status {
     STATUS_LOCKED = 5,
 };
 
-enum command_access { COMMAND_READS, COMMAND_WRITES, COMMAND_CREATES /* also the store */ };
+enum command_access {
+    COMMAND_READS,
+    COMMAND_WRITES,
+    COMMAND_CREATES, /* also the store */
+    COMMAND_OPENS,   /* reads, and opens the source itself (ctl_open), if at all */
+};
 
 struct option_spec {
     const char *name; /* "--limit"; "-k" */
@@ -34,6 +39,7 @@ struct option_spec {
 };
 
 struct ctl;
+struct arguments; /* arguments.h */
 struct command {
     const char *name;
     const char *usage; /* behind "itemctl NAME " */
@@ -41,15 +47,19 @@ struct command {
     const struct option_spec *options; /* ended by a NULL name; NULL: none */
     int least, most;                   /* arguments that are no options */
     enum command_access access;
+    /* The source that the arguments imply, where none is given; or NULL. NULL: never one. */
+    const char *(*source)(const struct arguments *arguments);
+    int (*prepare)(struct ctl *ctl); /* before the source is opened; NULL: nothing to do */
     int (*run)(struct ctl *ctl);
 };
 
 extern const struct command command_tables, command_describe, command_create, command_drop;
 extern const struct command command_put, command_get, command_delete, command_ttl;
+extern const struct command command_incr, command_decr, command_append;
 extern const struct command command_query, command_scan, command_export, command_import;
+extern const struct command command_deploy, command_seed, command_doctor;
 extern const struct command command_changes, command_drafts, command_status, command_estimate;
-
-struct arguments; /* arguments.h */
+extern const struct command command_maintain, command_verify, command_akka;
 
 struct ctl {
     const struct arguments *arguments;
@@ -57,7 +67,8 @@ struct ctl {
     const char *source_name; /* as it was given or found */
     struct config *config;
     struct source *source;
-    bool json; /* else for people, on a terminal */
+    bool json;      /* else for people, on a terminal */
+    bool stands_in; /* for absent stores others are made (absent.h) */
     struct err err;
 };
 
@@ -65,6 +76,9 @@ struct ctl {
 int ctl_usage(struct ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int ctl_fail(struct ctl *ctl, enum exit_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Opens the source, which is read already; see main.c. A status, or 0. */
+int ctl_open(struct ctl *ctl);
 
 /* Says on stderr which tables a walk over all of them (source_tables) has left out, and why. */
 void ctl_tell_forbidden(const struct ctl *ctl);

@@ -214,13 +214,18 @@ static int show_item(const struct target *target, struct err *err)
     return grid_print(&grid, err);
 }
 
-static int print_item(const struct target *target, struct err *err)
+static struct record target_record(const struct target *target)
 {
-    struct record record = {
+    return (struct record){
         .key = key_bytes_key(&target->key),
         .meta = target->meta,
         .body = buf_span(&target->body),
     };
+}
+
+static int print_item(const struct target *target, struct err *err)
+{
+    const struct record record = target_record(target);
     struct item_output output;
     int r;
 
@@ -232,8 +237,12 @@ static int print_item(const struct target *target, struct err *err)
     return r;
 }
 
+static const struct option_spec get_options[] = {
+    {"-k", 1, false}, {"--sort-key", 1, false}, {"--raw", 1, false}, {NULL, 0, false}};
+
 static int run_get(struct ctl *ctl)
 {
+    const char *column = arguments_value(ctl->arguments, "--raw");
     cleanup(target_release) struct target target;
     int r = target_open(ctl, &target);
 
@@ -241,14 +250,19 @@ static int run_get(struct ctl *ctl)
         r = target_get(ctl, &target);
     if (r)
         return r;
+    if (column) {
+        const struct record record = target_record(&target);
+
+        return item_output_raw(target.subject.table, &record, column, &ctl->err);
+    }
     return ctl->json ? print_item(&target, &ctl->err) : show_item(&target, &ctl->err);
 }
 
 const struct command command_get = {
     .name = "get",
-    .usage = "TABLE -k KEY [--sort-key KEY]",
-    .summary = "Print an item",
-    .options = key_options,
+    .usage = "TABLE -k KEY [--sort-key KEY] [--raw ATTR]",
+    .summary = "Print an item, or the bytes of one of its attributes",
+    .options = get_options,
     .least = 1,
     .most = 1,
     .run = run_get,

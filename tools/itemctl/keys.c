@@ -108,12 +108,18 @@ int key_part_from_word(struct ctl *ctl, const struct table *table, bool sort_par
 }
 
 /* Both parts of a sorted table's key from one word. */
-static int key_from_whole(const struct table *table, struct span text, struct key_bytes *key,
-                          struct err *err)
+static int key_from_whole(struct ctl *ctl, const struct table *table, struct span text,
+                          struct key_bytes *key, struct err *err)
 {
     cleanup(value_release) struct value map = {0};
     int r = value_map_from_typed(text, &map, err);
 
+    if (r == 0 && !value_member(&map, span_text(table->partition.name))) {
+        int shown = key_from_shown(ctl, table, &map, key, err);
+
+        if (shown <= 0)
+            return shown;
+    }
     if (r == 0)
         r = part_from_member(table, false, &map, &key->partition, err);
     if (r == 0)
@@ -121,24 +127,30 @@ static int key_from_whole(const struct table *table, struct span text, struct ke
     return r < 0 ? r : check_nothing_left(&map, err);
 }
 
-int key_from_options(struct ctl *ctl, const struct table *table, struct key_bytes *ret_key)
+int key_from_words(struct ctl *ctl, const struct table *table, const char *key,
+                   struct key_bytes *ret_key)
 {
-    const char *key = arguments_value(ctl->arguments, "-k");
     const char *sort = arguments_value(ctl->arguments, "--sort-key");
     struct err reason = {""};
     int r;
 
-    if (!key)
-        return ctl_usage(ctl, "%s needs -k KEY", ctl->command->name);
     if (sort && !table_sorted(table))
         return ctl_usage(ctl, "table %s has no sort key", table->name);
     if (table_sorted(table) && !sort) {
         if (key[0] != '{' || is_whole_key(span_text(key), NULL) != 1)
             return ctl_usage(ctl, "table %s has a sort key, \"%s\": add --sort-key KEY",
                              table->name, table->sort.name);
-        r = key_from_whole(table, span_text(key), ret_key, &reason);
+        r = key_from_whole(ctl, table, span_text(key), ret_key, &reason);
         return r < 0 ? bad_key(ctl, key, &reason) : 0;
     }
     r = key_part_from_word(ctl, table, false, key, &ret_key->partition);
     return r || !sort ? r : key_part_from_word(ctl, table, true, sort, &ret_key->sort);
+}
+
+int key_from_options(struct ctl *ctl, const struct table *table, struct key_bytes *ret_key)
+{
+    const char *key = arguments_value(ctl->arguments, "-k");
+
+    return key ? key_from_words(ctl, table, key, ret_key)
+               : ctl_usage(ctl, "%s needs -k KEY", ctl->command->name);
 }

@@ -8,28 +8,25 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "tools/itemctl/apart.h"
 #include "tools/itemctl/arguments.h"
 #include "tools/itemctl/itemctl.h"
 #include "tools/itemctl/output.h"
 
 static const struct command *const commands[] = {
-    &command_tables,
-    &command_describe,
-    &command_create,
-    &command_drop,
-    &command_put,
-    &command_get,
-    &command_delete,
-    &command_query,
-    &command_scan,
-    &command_ttl,
-    &command_export,
-    &command_import,
-    &command_changes,
-    &command_drafts,
-    &command_status,
-    &command_estimate,
-    NULL,
+    &command_tables,   &command_describe,
+    &command_create,   &command_drop,
+    &command_put,      &command_get,
+    &command_delete,   &command_query,
+    &command_scan,     &command_ttl,
+    &command_incr,     &command_decr,
+    &command_append,   &command_export,
+    &command_import,   &command_changes,
+    &command_drafts,   &command_status,
+    &command_estimate, &command_maintain,
+    &command_verify,   &command_akka,
+    &command_deploy,   &command_seed,
+    &command_doctor,   NULL,
 };
 
 __attribute__((format(printf, 2, 0))) static void set_sentence(struct ctl *ctl, const char *format,
@@ -76,8 +73,12 @@ void ctl_tell_forbidden(const struct ctl *ctl)
 
 int subject_open(struct ctl *ctl, struct subject *ret_subject)
 {
-    return source_table(ctl->source, span_text(ctl->arguments->rest[0]), &ret_subject->backend,
-                        &ret_subject->table, &ctl->err);
+    int r = source_table(ctl->source, span_text(ctl->arguments->rest[0]), &ret_subject->backend,
+                         &ret_subject->table, &ctl->err);
+
+    if (r == 0 && ctl->arguments->inspects)
+        ret_subject->table->types = NAMES_KERNSTACK;
+    return r;
 }
 
 void subject_release(struct subject *subject)
@@ -111,9 +112,9 @@ static void print_help(const struct command *command)
         return;
     }
     puts("usage: itemctl [-s SOURCE] [--json] COMMAND ...\n\n"
-         "SOURCE is a mount.conf, a store's file, or dynamodb:REGION[/TABLE]; else\n"
-         "$ITEMFS_SOURCE, ./mount.conf or /etc/itemfs/mount.conf. Output is\n"
-         "for people on a terminal, else JSON.\n");
+         "SOURCE is a mount.conf, a store's file, a folder of JSON files, or\n"
+         "dynamodb:REGION[/TABLE]; else $ITEMFS_SOURCE, ./mount.conf or\n"
+         "/etc/itemfs/mount.conf. Output is for people on a terminal, else JSON.\n");
     for (size_t i = 0; commands[i]; i++)
         printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     puts("\nitemctl COMMAND --help shows its arguments; itemctl(1) has the rest.");
@@ -122,11 +123,12 @@ static void print_help(const struct command *command)
 /* The first source that is there. */
 static const char *find_source(const struct arguments *arguments)
 {
+    const char *implied = arguments->command->source ? arguments->command->source(arguments) : NULL;
     static const char *const places[] = {"mount.conf", "/etc/itemfs/mount.conf"};
     const char *named = getenv("ITEMFS_SOURCE");
 
-    if (arguments->source)
-        return arguments->source;
+    if (arguments->source || implied)
+        return arguments->source ? arguments->source : implied;
     if (named && *named)
         return named;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
@@ -141,7 +143,7 @@ static const char *read_only_store(const struct config *config)
     for (size_t i = 0; i < config->backend_count; i++) {
         const char *path = config->backends[i].path;
 
-        if (access(path, R_OK) == 0 && access(path, W_OK) < 0)
+        if (path && access(path, R_OK) == 0 && access(path, W_OK) < 0)
             return path;
     }
     return NULL;
@@ -149,22 +151,26 @@ static const char *read_only_store(const struct config *config)
 
 /* A source that cannot be opened is a failure whatever the reason: "nothing there" is for tables
  * and items only, so that a script never takes a missing store for a missing item. */
-static int open_source(struct ctl *ctl)
+static int read_source(struct ctl *ctl)
 {
-    bool create = ctl->command->access == COMMAND_CREATES;
-    const char *read_only = NULL;
-    int r;
-
     ctl->source_name = find_source(ctl->arguments);
     if (!ctl->source_name)
         return ctl_usage(ctl, "no source: use -s SOURCE or $ITEMFS_SOURCE; there is no mount.conf "
                               "here and no /etc/itemfs/mount.conf");
-    r = config_from_source(ctl->source_name, &ctl->config, &ctl->err);
-    if (r < 0)
+    if (config_from_source(ctl->source_name, &ctl->config, &ctl->err) < 0)
         return STATUS_FAILED;
     ctl->config->read_only = false; /* it is about mounts */
-    r = source_open(ctl->config, create, &ctl->source, &ctl->err);
-    if ((r == -EACCES || r == -EROFS) && ctl->command->access == COMMAND_READS) {
+    return 0;
+}
+
+int ctl_open(struct ctl *ctl)
+{
+    bool create = ctl->command->access == COMMAND_CREATES || ctl->stands_in;
+    bool reads = ctl->command->access == COMMAND_READS || ctl->command->access == COMMAND_OPENS;
+    const char *read_only = NULL;
+    int r = source_open(ctl->config, create, &ctl->source, &ctl->err);
+
+    if ((r == -EACCES || r == -EROFS) && reads) {
         err_clear(&ctl->err);
         ctl->config->read_only = true;
         r = source_open(ctl->config, false, &ctl->source, &ctl->err);
@@ -178,10 +184,25 @@ static int open_source(struct ctl *ctl)
     return r < 0 ? ctl_fail(ctl, STATUS_FAILED, "%s", err_text(&ctl->err, r)) : 0;
 }
 
+/* Folders may lie on disks that do not answer. */
+static bool has_folders(const struct config *config)
+{
+    for (size_t i = 0; i < config->backend_count; i++)
+        if (config->backends[i].type == BACKEND_TYPE_FOLDER)
+            return true;
+    return false;
+}
+
 static int run(struct ctl *ctl)
 {
-    int r = open_source(ctl);
+    int r = read_source(ctl);
 
+    if (r == 0 && has_folders(ctl->config))
+        apart_begin();
+    if (r == 0 && ctl->command->prepare)
+        r = ctl->command->prepare(ctl);
+    if (r == 0 && ctl->command->access != COMMAND_OPENS)
+        r = ctl_open(ctl);
     if (r == 0)
         r = ctl->command->run(ctl);
     source_close(ctl->source);
@@ -228,5 +249,6 @@ int main(int argc, char **argv)
     }
     r = (int)report(&ctl, arguments.command, r);
     arguments_release(&arguments);
+    apart_end(r);
     return r;
 }

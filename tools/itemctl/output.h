@@ -61,5 +61,9 @@ int item_output_add(struct item_output *output, const struct record *record);
 /* True when there is enough to be written. */
 bool item_output_full(const struct item_output *output);
 int item_output_flush(struct item_output *output);
+/* The bytes of one attribute, a B or an S, and nothing else. -ENOENT: there is none of that name;
+ * -EINVAL: it is of another type. */
+int item_output_raw(const struct table *table, const struct record *record, const char *column,
+                    struct err *err);
 
 #endif

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "tools/itemctl/delivery.h"
 #include "tools/itemctl/itemctl.h"
 #include "tools/itemctl/output.h"
@@ -23,6 +25,11 @@ struct table_status {
     struct delivery delivery;
 };
 
+struct replica_status {
+    char *path, *reason; /* reason NULL: it is in use */
+    int64_t since_ns;
+};
+
 struct backend_status {
     struct source *source;
     const struct backend_config *config;
@@ -31,6 +38,9 @@ struct backend_status {
     size_t count;
     uint64_t drafts, draft_bytes, position;
     uint64_t bytes, free_bytes;
+    struct replica_status *replicas; /* of folders */
+    size_t replica_count;
+    uint64_t foreign;
 };
 
 static void table_status_release(struct table_status *table)
@@ -45,6 +55,11 @@ static void status_release(struct backend_status *status)
     for (size_t i = 0; i < status->count; i++)
         table_status_release(&status->tables[i]);
     free(status->tables);
+    for (size_t i = 0; i < status->replica_count; i++) {
+        free(status->replicas[i].path);
+        free(status->replicas[i].reason);
+    }
+    free(status->replicas);
 }
 
 static int add_table(void *context, const struct table *table)
@@ -57,6 +72,22 @@ static int add_table(void *context, const struct table *table)
     status->tables = more;
     more[status->count] = (struct table_status){.table = table_copy(table)};
     return more[status->count].table ? (status->count++, 0) : -ENOMEM;
+}
+
+static int add_replica(void *context, const struct replica_state *state)
+{
+    struct backend_status *status = context;
+    struct replica_status *more =
+        reallocarray(status->replicas, status->replica_count + 1, sizeof *more);
+
+    if (!more)
+        return -ENOMEM;
+    status->replicas = more;
+    more += status->replica_count++;
+    *more = (struct replica_status){.path = strdup(state->path), .since_ns = state->since_ns};
+    if (!state->in_use)
+        more->reason = strdup(state->reason);
+    return more->path && (state->in_use || more->reason) ? 0 : -ENOMEM;
 }
 
 static int count_item(void *context, const struct record *record)
@@ -116,6 +147,12 @@ static int collect_delivery(const struct backend_status *status, struct table_st
     return r;
 }
 
+/* Of folders it is the room of the replica that has the least. */
+static bool has_room(const struct backend_status *status)
+{
+    return status->config->path || backend_can(status->backend, BACKEND_FILES);
+}
+
 static int collect(struct backend_status *status, struct err *err)
 {
     struct walk walk = {.limit = COUNT_MAX};
@@ -132,14 +169,16 @@ static int collect(struct backend_status *status, struct err *err)
         r = backend_draft_list(status->backend, span_of(NULL, 0), count_draft, status, err);
     if (r == 0 && logs)
         r = backend_log_position(status->backend, &status->position, err);
-    if (r == 0 && status->config->path)
+    if (r == 0 && has_room(status))
         r = backend_statfs(status->backend, &filesystem, err);
+    if (r == 0) /* last: what was found out of use until now is told, too */
+        r = backend_replicas(status->backend, add_replica, status, &status->foreign);
     if (r < 0)
-        return r;
-    if (status->config->path) {
+        return r == -ENOMEM ? err_set(err, ENOMEM, "no memory") : r;
+    if (has_room(status))
         status->free_bytes = (uint64_t)filesystem.f_bavail * filesystem.f_frsize;
+    if (status->config->path)
         status->bytes = file_bytes(status->config->path);
-    }
     return 0;
 }
 
@@ -169,6 +208,22 @@ static void add_table_json(struct buf *out, const struct backend_status *status,
     buf_add_char(out, '}');
 }
 
+static void add_replicas_json(struct buf *out, const struct backend_status *status)
+{
+    buf_add_text(out, ", \"Replicas\": [");
+    for (size_t i = 0; i < status->replica_count; i++) {
+        const struct replica_status *replica = &status->replicas[i];
+        buf_add_text(out, i ? ", {\"Path\": " : "{\"Path\": ");
+        json_add_string(out, span_text(replica->path));
+        buf_addf(out, ", \"InUse\": %s", replica->reason ? "false" : "true");
+        add_text_json(out, "Reason", replica->reason);
+        if (replica->reason)
+            buf_addf(out, ", \"Since\": %lld", (long long)(replica->since_ns / NS_PER_S));
+        buf_add_char(out, '}');
+    }
+    buf_addf(out, "], \"ForeignFiles\": %llu", (unsigned long long)status->foreign);
+}
+
 static void add_backend_json(struct buf *out, const struct backend_status *status)
 {
     const struct backend_config *config = status->config;
@@ -180,8 +235,11 @@ static void add_backend_json(struct buf *out, const struct backend_status *statu
     add_text_json(out, "Region", config->region);
     add_text_json(out, "Endpoint", config->endpoint);
     if (config->path)
-        buf_addf(out, ", \"Bytes\": %llu, \"FreeBytes\": %llu", (unsigned long long)status->bytes,
-                 (unsigned long long)status->free_bytes);
+        buf_addf(out, ", \"Bytes\": %llu", (unsigned long long)status->bytes);
+    if (has_room(status))
+        buf_addf(out, ", \"FreeBytes\": %llu", (unsigned long long)status->free_bytes);
+    if (status->replica_count)
+        add_replicas_json(out, status);
     if (backend_can(status->backend, BACKEND_LOG))
         buf_addf(out, ", \"LogPosition\": %llu", (unsigned long long)status->position);
     buf_addf(out, ", \"DraftCount\": %llu, \"DraftBytes\": %llu, \"Tables\": [",
@@ -221,6 +279,21 @@ static void add_table_row(struct grid *grid, const struct backend_status *status
         delivery_add_rows(&table->delivery, grid);
 }
 
+static void add_replica_row(struct grid *grid, const struct replica_status *replica)
+{
+    cleanup(buf_release) struct buf time;
+
+    buf_init(&time, 128);
+    grid_addf(grid, "Replica");
+    if (!replica->reason) {
+        grid_addf(grid, "%s  in use", replica->path);
+        return;
+    }
+    text_time_s(replica->since_ns / NS_PER_S, &time);
+    grid_addf(grid, "%s  out of use since %.*s: %s", replica->path, (int)time.len, time.data,
+              replica->reason);
+}
+
 static int show_backend(const struct backend_status *status, struct err *err)
 {
     cleanup(grid_release) struct grid grid;
@@ -231,16 +304,35 @@ static int show_backend(const struct backend_status *status, struct err *err)
     add_text_row(&grid, "Path", status->config->path);
     add_text_row(&grid, "Region", status->config->region);
     add_text_row(&grid, "Endpoint", status->config->endpoint);
-    if (status->config->path) {
+    if (status->config->path)
         add_row(&grid, "Bytes", status->bytes);
+    if (has_room(status))
         add_row(&grid, "Bytes free", status->free_bytes);
-    }
+    for (size_t i = 0; i < status->replica_count; i++)
+        add_replica_row(&grid, &status->replicas[i]);
+    if (status->replica_count)
+        add_row(&grid, "Foreign files", status->foreign);
     if (backend_can(status->backend, BACKEND_LOG))
         add_row(&grid, "Log position", status->position);
     add_row(&grid, "Drafts", status->drafts);
     for (size_t i = 0; i < status->count; i++)
         add_table_row(&grid, status, i);
     return grid_print(&grid, err);
+}
+
+static int show_deliveries(const struct backend_status *status, struct err *err)
+{
+    cleanup(grid_release) struct grid grid;
+    bool any = false;
+
+    grid_init(&grid, delivery_heads, DELIVERY_COLUMNS);
+    for (size_t i = 0; i < status->count; i++)
+        if (status->tables[i].delivered) {
+            any = true;
+            delivery_add_numbers(&status->tables[i].delivery, status->tables[i].table->name, &grid);
+        }
+    int r = any ? output_text("\n", err) : 0;
+    return r == 0 && any ? grid_print(&grid, err) : r;
 }
 
 static int add_backend(struct ctl *ctl, size_t place, struct buf *document)
@@ -254,8 +346,10 @@ static int add_backend(struct ctl *ctl, size_t place, struct buf *document)
 
     if (r < 0)
         return r;
-    if (!ctl->json)
-        return show_backend(&status, &ctl->err);
+    if (!ctl->json) {
+        r = show_backend(&status, &ctl->err);
+        return r == 0 ? show_deliveries(&status, &ctl->err) : r;
+    }
     buf_add_text(document, place ? ", " : "");
     add_backend_json(document, &status);
     return buf_error(document);

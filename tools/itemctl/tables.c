@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tables, describe, create, drop */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -157,7 +158,8 @@ const struct command command_describe = {
 static const struct option_spec create_options[] = {
     {"--key", 1, false},        {"--sort", 1, false},        {"--index", 1, true},
     {"--ttl", 1, false},        {"--stream", 1, false},      {"--keys", 1, false},
-    {"--read-units", 1, false}, {"--write-units", 1, false}, {NULL, 0, false},
+    {"--read-units", 1, false}, {"--write-units", 1, false}, {"--profile", 1, false},
+    {NULL, 0, false},
 };
 
 static int set_attribute(struct ctl *ctl, const char *option, struct key_attribute *attribute)
@@ -231,7 +233,8 @@ static int read_units(struct ctl *ctl, const char *option, uint64_t *ret_units)
     if (text && (!number_is_json(span_text(text)) || !number_to_int64(span_text(text), &units) ||
                  units <= 0))
         return ctl_usage(ctl, "%s is a number from 1, not \"%s\"", option, text);
-    *ret_units = (uint64_t)units;
+    if (text)
+        *ret_units = (uint64_t)units;
     return 0;
 }
 
@@ -246,13 +249,34 @@ static int set_units(struct ctl *ctl, struct table *table)
     return r;
 }
 
+/* Options that say how a table is keyed stand for all of what is declared of that; check_configured
+ * compares. */
+static int forget_declared(struct ctl *ctl, struct table *table)
+{
+    static const char *const shaping[] = {"--key", "--sort", "--index"};
+    const struct table_config *settings = config_table(ctl->config, span_text(table->name));
+    struct table *plain = NULL;
+    bool given = false;
+
+    for (size_t i = 0; i < sizeof shaping / sizeof shaping[0]; i++)
+        given = given || arguments_option(ctl->arguments, shaping[i], 0);
+    if (!given || !settings || !settings->key.name)
+        return 0;
+    plain = table_new_default(span_text(table->name));
+    int r = plain ? table_take_shape(table, plain) : -ENOMEM;
+    table_free(plain);
+    return r;
+}
+
 /* As mkdir makes it, then as the configuration has it, then as the options say. A table that is
  * given a key of its own has plain keys unless told otherwise: its keys are not lists of tags. */
 static int shape_table(struct ctl *ctl, struct table *table)
 {
-    int keys, stream;
+    int keys, stream = -1;
     int r = choose(ctl, "--keys", "tags", "plain", &keys);
 
+    if (r == 0)
+        r = forget_declared(ctl, table);
     if (arguments_value(ctl->arguments, "--key") || arguments_value(ctl->arguments, "--sort"))
         table->keys = KEYS_PLAIN;
     config_apply(ctl->config, table);
@@ -277,11 +301,6 @@ static int shape_table(struct ctl *ctl, struct table *table)
     return 0;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 /* The configuration would change the table again as soon as it is used. */
 static int check_configured(struct ctl *ctl, const struct table *table)
 {
@@ -290,12 +309,18 @@ static int check_configured(struct ctl *ctl, const struct table *table)
 
     if (!configured)
         return -ENOMEM;
+    if (config_shape(ctl->config, configured) < 0) {
+        table_free(configured);
+        return -ENOMEM;
+    }
+    configured->keys = table->keys;
     config_apply(ctl->config, configured);
-    same = configured->keys == table->keys && configured->stream == table->stream &&
-           same_text(configured->ttl_attribute, table->ttl_attribute);
+    same = table_shape_equal(configured, table) && configured->keys == table->keys &&
+           configured->stream == table->stream &&
+           text_equal(configured->ttl_attribute, table->ttl_attribute);
     table_free(configured);
     if (!same)
-        return ctl_usage(ctl, "%s: [table %s] says otherwise of keys, ttl or stream",
+        return ctl_usage(ctl, "%s: [table %s] says otherwise of keys, indexes, ttl or stream",
                          ctl->source_name, table->name);
     return 0;
 }
@@ -338,18 +363,63 @@ static int check_new(struct ctl *ctl, const struct table *table)
     return r == -ENOENT ? 0 : err_set(&ctl->err, -r, "%s", err_text(&reason, r));
 }
 
+/* What a profile says of a table is not said again. */
+static int check_profile_alone(struct ctl *ctl)
+{
+    static const char *const options[] = {"--key", "--sort", "--keys", "--ttl"};
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (arguments_value(ctl->arguments, options[i]))
+            return ctl_usage(ctl, "%s is what the table's profile says", options[i]);
+    return 0;
+}
+
+/* A table of the profile NAME, with the options that the configuration has for it. */
+static int new_with_profile(struct ctl *ctl, const char *name, struct table **ret_table)
+{
+    struct span table = span_text(ctl->arguments->rest[0]);
+    const struct profile_choice *configured = source_choice(ctl->source, table);
+    struct profile_choice own = {NULL, NULL};
+    struct err reason = {""};
+
+    if (configured && strcmp(configured->profile->name, name) != 0)
+        return ctl_usage(ctl, "%s: [table %s] has profile = %s", ctl->source_name,
+                         ctl->arguments->rest[0], configured->profile->name);
+    if (!configured && profile_choose_named(name, &own, &reason) < 0)
+        return ctl_usage(ctl, "--%s", reason.text);
+    *ret_table = source_new_profile_table(ctl->source, table, configured ? configured : &own);
+    if (own.profile)
+        profile_choice_release(&own);
+    return *ret_table ? 0 : -ENOMEM;
+}
+
+static int new_table(struct ctl *ctl, struct table **ret_table)
+{
+    struct span name = span_text(ctl->arguments->rest[0]);
+    const char *profile = arguments_value(ctl->arguments, "--profile");
+    int r = profile || source_choice(ctl->source, name) ? check_profile_alone(ctl) : 0;
+
+    if (r)
+        return r;
+    if (profile)
+        return new_with_profile(ctl, profile, ret_table);
+    *ret_table = source_new_table(ctl->source, name);
+    return *ret_table ? 0 : -ENOMEM;
+}
+
 static int run_create(struct ctl *ctl)
 {
     struct span name = span_text(ctl->arguments->rest[0]);
     struct err reason = {""};
-    struct table *table;
+    struct table *table = NULL;
     int r;
 
     if (table_check_name(name, &reason) < 0)
         return ctl_usage(ctl, "%s", reason.text);
-    table = source_new_table(ctl->source, name);
-    if (!table)
-        return -ENOMEM;
+    r = new_table(ctl, &table);
+    if (r)
+        return r;
+    assert(table);
     r = shape_table(ctl, table);
     if (r == 0)
         r = check_configured(ctl, table);
@@ -368,7 +438,7 @@ const struct command command_create = {
     .usage = "TABLE [--key NAME[:S|N|B]] [--sort NAME[:TYPE]]\n"
              "           [--index NAME:PK[:TYPE][,SK[:TYPE]]]... [--ttl ATTR|none] "
              "[--stream on|off]\n"
-             "           [--keys tags|plain] [--read-units N --write-units N]",
+             "           [--keys tags|plain] [--read-units N --write-units N] [--profile NAME]",
     .summary = "Make a table",
     .options = create_options,
     .least = 1,

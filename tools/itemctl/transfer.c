@@ -20,7 +20,7 @@ int transfer_add_table(const struct subject *subject, uint64_t sequence, struct 
     int r = 0;
 
     if (backend_can(subject->backend, BACKEND_LOG))
-        r = backend_change_id(subject->backend, sequence, id);
+        r = backend_change_id(subject->backend, sequence, 0, id);
     if (r < 0)
         return err_set(err, -r, "the store does not tell which one it is");
     buf_addf(identity, "%s %" PRIu64 "\n", id, subject->table->id);
