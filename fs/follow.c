@@ -351,13 +351,13 @@ static void settle_backend(struct follower *follower)
     follower->settled = count;
 }
 
-void settle(struct mount *mount, const struct inode *inode)
+void settle(struct mount *mount, const struct volume *volume)
 {
-    if (!may_change_behind(mount, inode->volume) || inode->kind == INODE_CONTROL)
+    if (!may_change_behind(mount, volume))
         return;
     for (size_t i = 0; mount->followers && i < mount->source->count; i++)
         if (backend_can(mount->followers[i].backend, BACKEND_FILES) &&
-            (!inode->volume || inode->volume->backend == mount->followers[i].backend))
+            (!volume || volume->backend == mount->followers[i].backend))
             settle_backend(&mount->followers[i]);
 }
 

@@ -506,9 +506,10 @@ void volume_changed_locked(struct mount *, struct volume *volume, bool reshown);
 struct inode *directory_locked(struct mount *, struct volume *, struct span partition);
 /* A partition that this mount does not know may have come into being in DIR. */
 void partition_appeared_locked(struct mount *, struct inode *dir, struct span partition);
-/* Before an answer about INODE or what is in it: what others have written into folders by now is
- * known here. The kernel, which answers by itself what it knows, is told within milliseconds. */
-void settle(struct mount *, const struct inode *inode);
+/* Before an answer about what is in VOLUME (NULL: any): what others have written into folders by
+ * now is known here. The kernel, which answers by itself what it knows, is told within
+ * milliseconds. */
+void settle(struct mount *, const struct volume *volume);
 /* Reads what tables there are. */
 int follow_prepare(struct mount *, struct err *);
 /* Starts the threads; after `follow_prepare`. */

@@ -15,13 +15,15 @@ struct inode *inode_hold(fuse_req_t req, fuse_ino_t node)
     struct mount *mount = mount_of(req);
     pthread_mutex_lock(&mount->cache->lock);
     struct inode *inode = inode_get(mount->cache, node);
+    const struct volume *volume = inode ? inode->volume : NULL; /* a rename changes it */
+    bool control = inode && inode->kind == INODE_CONTROL;
     if (inode)
         inode_ref(inode);
     pthread_mutex_unlock(&mount->cache->lock);
     if (!inode)
         fuse_reply_err(req, ESTALE);
-    else
-        settle(mount, inode);
+    else if (!control)
+        settle(mount, volume);
     return inode;
 }
 

@@ -55,8 +55,15 @@ static int64_t grain_of(const struct file_stat *a, const struct file_stat *b)
     return a->grain_ns > b->grain_ns ? a->grain_ns : b->grain_ns;
 }
 
+/* A copy that was made later than what is in it: the kernel's note says nothing of the bytes. */
+static bool is_copied(const struct file_stat *stat)
+{
+    return stat->ctime_ns - stat->mtime_ns >= CLOCK_TICK_NS;
+}
+
 /* Times that are set here are finer than those of the kernel, which may be a tick behind: between
- * two files that are so near the kernel's own note of both decides. Within one of its ticks it is
+ * two files that are so near the kernel's own note of both decides. A copy has no such note; what
+ * it was copied from is gone, or it would not be the copy's rival. Within one of its ticks it is
  * the first replica, which whoever writes them all writes first. A time that is yet to come, which
  * somebody has set, says nothing: the kernel's note decides there, too. */
 bool file_is_newer(const struct file_stats *files, size_t left, size_t right)
@@ -71,6 +78,10 @@ bool file_is_newer(const struct file_stats *files, size_t left, size_t right)
         return later;
     if (apart_ns == 0 && (a->size == 0) != (b->size == 0)) /* one has lost its bytes */
         return b->size == 0;
+    if (is_copied(a) != is_copied(b))
+        return is_copied(b);
+    if (is_copied(a) && apart_ns > 0 && apart_ns < CLOCK_TICK_NS)
+        return later;
     return a->ctime_ns == b->ctime_ns ? left < right : a->ctime_ns > b->ctime_ns;
 }
 

@@ -301,6 +301,21 @@ class Repairs(ReplicaTest):
         self.assertEqual([], self.drafts())  # what the item was is no loser
         self.assertEqual([None, None], self.states())
 
+    def test_a_write_right_before_the_copy_was_made(self):
+        """It was written a tick after what was copied, and before the copy was."""
+        old = self.now_ns() - YEAR_NS
+        for root in self.roots:
+            self.direct("ada.json", '{"n":1}', root, mtime_ns=old)
+        self.wait_alike()
+        self.mount.unmount()
+        self.direct("ada.json", '{"n":2}', self.roots[0], mtime_ns=old + 4_000_000)
+        first, copy = (os.path.join(root, "users/ada.json") for root in self.roots)
+        while os.stat(copy).st_ctime_ns <= os.stat(first).st_ctime_ns:
+            os.utime(copy, ns=(old, old))
+        self.start()
+        self.wait_alike()
+        self.assertEqual({"n": 2}, json.loads(self.direct("ada.json", root=self.roots[1])))
+
     def test_every_loser_has_a_draft_of_its_own(self):
         old = self.now_ns() - YEAR_NS
         self.mount.unmount()
