@@ -142,6 +142,16 @@ int backend_alter_table(struct backend *backend, const struct table *table, stru
     return timer_end(timer, code, err);
 }
 
+int backend_alter_indexes(struct backend *backend, const struct table *table, struct err *err)
+{
+    struct timer timer = write_begin(backend);
+    int code = table_check(table, err);
+
+    if (code == 0)
+        code = backend->ops->alter_indexes(backend, table, err);
+    return timer_end(timer, code, err);
+}
+
 int backend_get(struct backend *backend, const struct table *table, struct key key,
                 struct item_meta *ret_meta, struct buf *body, struct err *err)
 {

@@ -321,6 +321,7 @@ struct backend_ops {
     int (*create_table)(struct backend *, const struct table *, struct err *);
     int (*drop_table)(struct backend *, const struct table *, bool force, struct err *);
     int (*alter_table)(struct backend *, const struct table *, struct err *);
+    int (*alter_indexes)(struct backend *, const struct table *, struct err *);
     int (*get)(struct backend *, const struct table *, struct key, struct item_meta *ret_meta,
                struct buf *body, struct err *);
     int (*walk)(struct backend *, const struct table *, const struct walk *, record_fn, void *,
@@ -426,6 +427,9 @@ int backend_drop_table(struct backend *, const struct table *, bool force, struc
 /* Changes name (-EEXIST), ttl_attribute, keys, stream of the table with TABLE's id. Switching the
  * TTL attribute computes every item's expiry anew. */
 int backend_alter_table(struct backend *, const struct table *, struct err *);
+/* Gives the table with TABLE's id TABLE's indexes, filled from its items, which stay as they are;
+ * indexes that it does not name are dropped. -EOPNOTSUPP. */
+int backend_alter_indexes(struct backend *, const struct table *, struct err *);
 
 /* One item; the body is appended to BODY (may be NULL). -ENOENT. */
 int backend_get(struct backend *, const struct table *, struct key, struct item_meta *ret_meta,

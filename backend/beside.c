@@ -190,6 +190,11 @@ static int beside_alter_table(struct backend *backend, const struct table *table
     return backend_alter_table(beside_of(backend)->items, table, err);
 }
 
+static int beside_alter_indexes(struct backend *backend, const struct table *table, struct err *err)
+{
+    return backend_alter_indexes(beside_of(backend)->items, table, err);
+}
+
 static int beside_sync(struct backend *backend, struct err *err)
 {
     int r = backend_sync(beside_of(backend)->items, err);
@@ -377,6 +382,7 @@ static const struct backend_ops beside_ops = {
     .create_table = beside_create_table,
     .drop_table = beside_drop_table,
     .alter_table = beside_alter_table,
+    .alter_indexes = beside_alter_indexes,
     .get = beside_get,
     .walk = beside_walk,
     .scan_open = beside_scan_open,

@@ -91,6 +91,13 @@ int table_add_index(struct table *table, const struct index *index)
     return 0;
 }
 
+void table_remove_index(struct table *table, size_t at)
+{
+    index_release(&table->indexes[at]);
+    memmove(&table->indexes[at], &table->indexes[at + 1],
+            (--table->index_count - at) * sizeof *table->indexes);
+}
+
 struct table *table_copy(const struct table *table)
 {
     struct table *copy = calloc(1, sizeof *copy);

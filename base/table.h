@@ -100,6 +100,7 @@ void key_attribute_release(struct key_attribute *attribute);
 void index_release(struct index *index);
 /* Adds a copy of INDEX behind the others; -ENOMEM. */
 int table_add_index(struct table *table, const struct index *index);
+void table_remove_index(struct table *table, size_t at);
 const struct index *table_index(const struct table *table, struct span name);
 
 /* The description as a JSON document for people and programs (2-space indent, final newline):

@@ -78,6 +78,7 @@ static const struct backend_ops service_ops = {
     .create_table = service_create_table,
     .drop_table = service_drop_table,
     .alter_table = service_alter_table,
+    .alter_indexes = service_alter_indexes,
     .get = service_get,
     .walk = service_walk,
     .scan_open = service_scan_open,

@@ -76,20 +76,26 @@ static void add_units(struct buf *out, const struct table *table)
                  table->read_units, table->write_units);
 }
 
+static void add_index(struct buf *out, const struct table *table, const struct index *index)
+{
+    buf_add_char(out, '{');
+    request_text(out, "IndexName", span_text(index->name));
+    buf_add_char(out, ',');
+    add_schema(out, &index->partition, &index->sort);
+    buf_add_text(out, ",\"Projection\":{\"ProjectionType\":\"ALL\"}");
+    add_units(out, table);
+    buf_add_char(out, '}');
+}
+
 static void add_indexes(struct buf *out, const struct table *table)
 {
     if (table->index_count == 0)
         return;
     buf_add_text(out, ",\"GlobalSecondaryIndexes\":[");
     for (size_t i = 0; i < table->index_count; i++) {
-        const struct index *index = &table->indexes[i];
-        buf_add_text(out, i ? ",{" : "{");
-        request_text(out, "IndexName", span_text(index->name));
-        buf_add_char(out, ',');
-        add_schema(out, &index->partition, &index->sort);
-        buf_add_text(out, ",\"Projection\":{\"ProjectionType\":\"ALL\"}");
-        add_units(out, table);
-        buf_add_char(out, '}');
+        if (i)
+            buf_add_char(out, ',');
+        add_index(out, table, &table->indexes[i]);
     }
     buf_add_char(out, ']');
 }
@@ -119,7 +125,27 @@ static void pause_a_moment(void)
     nanosleep(&pause, NULL);
 }
 
-/* Until the table is ACTIVE; or, where GONE, until there is none. */
+/* A table whose index is being filled is ACTIVE. */
+static int note_busy_index(void *context, struct span raw)
+{
+    struct span status;
+
+    if (reply_member(raw, "IndexStatus", &status) && !reply_text_is(raw, "IndexStatus", "ACTIVE"))
+        *(bool *)context = true;
+    return 0;
+}
+
+static bool is_settled(struct span description)
+{
+    struct span indexes;
+    bool busy = false;
+
+    if (reply_member(description, "GlobalSecondaryIndexes", &indexes))
+        reply_each(indexes, note_busy_index, &busy);
+    return !busy && reply_text_is(description, "TableStatus", "ACTIVE");
+}
+
+/* Until the table is ACTIVE, and its indexes are; or, where GONE, until there is none. */
 static int settle(struct service *service, const struct table *table, bool gone, struct err *err)
 {
     for (int tries = 0; tries < SETTLE_TRIES; tries++) {
@@ -136,7 +162,7 @@ static int settle(struct service *service, const struct table *table, bool gone,
         if (r < 0 && r != -ENOENT) /* one that was just made may not be seen yet */
             return err_set(err, -r, "table %s: %s", table->name, err_text(&own, r));
         if (r == 0 && !gone && reply_member(buf_span(&outcome.body), "Table", &description) &&
-            reply_text_is(description, "TableStatus", "ACTIVE"))
+            is_settled(description))
             return 0;
         pause_a_moment();
     }
@@ -315,6 +341,77 @@ int service_alter_table(struct backend *backend, const struct table *table, stru
         if (r == 0 && table->ttl_attribute)
             r = set_ttl(service, table, table->ttl_attribute, true, err);
     }
+    table_free(now);
+    forget(service, table);
+    return r;
+}
+
+/* One change: the service takes no more at a time. DEFINED has all key attributes. */
+static int change_index(struct service *service, const struct table *defined,
+                        const struct index *index, bool make, struct err *err)
+{
+    cleanup(buf_release) struct buf body;
+
+    buf_init(&body, 1 << 20);
+    request_begin(&body, defined);
+    if (make)
+        add_definitions(&body, defined);
+    buf_add_text(&body, ",\"GlobalSecondaryIndexUpdates\":[");
+    if (make) {
+        buf_add_text(&body, "{\"Create\":");
+        add_index(&body, defined, index);
+    } else {
+        buf_add_text(&body, "{\"Delete\":{");
+        request_text(&body, "IndexName", span_text(index->name));
+        buf_add_char(&body, '}');
+    }
+    buf_add_text(&body, "}]}");
+    int r = tell_about(service, "UpdateTable", defined, &body, err);
+    return r ? r : settle(service, defined, false, err);
+}
+
+static int drop_indexes(struct service *service, struct table *now, const struct table *wanted,
+                        struct err *err)
+{
+    int r = 0;
+
+    for (size_t i = now->index_count; r == 0 && i-- > 0;) {
+        const struct index *index = table_index(wanted, span_text(now->indexes[i].name));
+        if (index && index_equal(index, &now->indexes[i]))
+            continue;
+        r = change_index(service, now, &now->indexes[i], false, err);
+        if (r == 0)
+            table_remove_index(now, i);
+    }
+    return r;
+}
+
+static int make_indexes(struct service *service, struct table *now, const struct table *wanted,
+                        struct err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < wanted->index_count; i++) {
+        const struct index *index = &wanted->indexes[i];
+        if (table_index(now, span_text(index->name)))
+            continue;
+        r = table_add_index(now, index) < 0 ? err_set(err, ENOMEM, "no memory")
+                                            : change_index(service, now, index, true, err);
+    }
+    return r;
+}
+
+int service_alter_indexes(struct backend *backend, const struct table *table, struct err *err)
+{
+    struct service *service = service_of(backend);
+    struct table *now = NULL;
+    int r = describe_now(service, table, &now, err);
+
+    if (r < 0)
+        return r;
+    r = drop_indexes(service, now, table, err);
+    if (r == 0)
+        r = make_indexes(service, now, table, err);
     table_free(now);
     forget(service, table);
     return r;

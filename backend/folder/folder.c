@@ -323,6 +323,7 @@ const struct backend_ops folder_ops = {
     .create_table = folder_create_table,
     .drop_table = folder_drop_table,
     .alter_table = folder_alter_table,
+    .alter_indexes = folder_alter_indexes,
     .get = folder_get,
     .walk = folder_walk,
     .query = folder_query,

@@ -194,6 +194,7 @@ int folder_describe(struct backend *, struct span name, struct table **ret_table
 int folder_create_table(struct backend *, const struct table *table, struct err *err);
 int folder_drop_table(struct backend *, const struct table *table, bool force, struct err *err);
 int folder_alter_table(struct backend *, const struct table *table, struct err *err);
+int folder_alter_indexes(struct backend *, const struct table *table, struct err *err);
 
 /* --- reconcile.c: an item's files and its row --- */
 

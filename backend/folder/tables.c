@@ -332,3 +332,18 @@ int folder_alter_table(struct backend *backend, const struct table *table, struc
         r = scan_all(folder, INT64_MAX, false, err);
     return r;
 }
+
+/* Indexes are the state database's alone. */
+int folder_alter_indexes(struct backend *backend, const struct table *table, struct err *err)
+{
+    struct folder *folder = folder_of(backend);
+    int r = locks_take(folder, ALL_STRIPES, err);
+
+    if (r < 0)
+        return r;
+    r = backend_alter_indexes(folder->store, table, err);
+    if (r == 0)
+        r = locks_next_generation(folder, err);
+    locks_give(folder, ALL_STRIPES);
+    return r;
+}

@@ -329,6 +329,14 @@ static int shown_usage(struct backend *backend, usage_fn each, void *context)
     return backend_usage(shown_of(backend)->stored, each, context);
 }
 
+static int shown_alter_indexes(struct backend *backend, const struct table *table, struct err *err)
+{
+    if (table->profile)
+        return err_set(err, EOPNOTSUPP, "table %s: its profile says what indexes it has",
+                       table->name);
+    return backend_alter_indexes(shown_of(backend)->stored, table, err);
+}
+
 static int shown_measure(struct backend *backend, const struct table *table,
                          struct measure **ret_measure, struct err *err)
 {
@@ -358,6 +366,7 @@ static const struct backend_ops shown_ops = {
     .create_table = shown_create_table,
     .drop_table = shown_drop_table,
     .alter_table = shown_alter_table,
+    .alter_indexes = shown_alter_indexes,
     .get = shown_get,
     .walk = shown_walk,
     .scan_open = shown_scan_open,

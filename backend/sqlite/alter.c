@@ -298,6 +298,25 @@ static int apply_alter(struct store *store, struct job *job, struct err *err)
     return code;
 }
 
+static int apply_alter_indexes(struct store *store, struct job *job, struct err *err)
+{
+    const struct table *table = ((struct table_job *)job)->table;
+    const struct known_table *known;
+    int code = schema_table(store, table, &known, err);
+
+    if (code == 0)
+        code = run_on(store, STATEMENT_TABLE_DROP_ENTRIES, table->id, err);
+    if (code == 0)
+        code = run_on(store, STATEMENT_TABLE_DROP_INDEXES, table->id, err);
+    if (code == 0)
+        code = insert_indexes(store, table, table->id, err);
+    if (code == 0)
+        code = schema_moved(store, table->id, clock_now_ns(), err);
+    if (code == 0)
+        code = schema_table(store, table, &known, err); /* as it is now */
+    return code ? code : rebuild_indexes(store, known, err);
+}
+
 static int commit_table(struct backend *backend, const struct table *table, bool force,
                         int (*apply)(struct store *, struct job *, struct err *), struct err *err)
 {
@@ -319,4 +338,9 @@ int store_drop_table(struct backend *backend, const struct table *table, bool fo
 int store_alter_table(struct backend *backend, const struct table *table, struct err *err)
 {
     return commit_table(backend, table, false, apply_alter, err);
+}
+
+int store_alter_indexes(struct backend *backend, const struct table *table, struct err *err)
+{
+    return commit_table(backend, table, false, apply_alter_indexes, err);
 }

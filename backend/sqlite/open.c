@@ -24,6 +24,7 @@ static const struct backend_ops store_ops = {
     .create_table = store_create_table,
     .drop_table = store_drop_table,
     .alter_table = store_alter_table,
+    .alter_indexes = store_alter_indexes,
     .get = store_get,
     .walk = store_walk,
     .query = store_query,

@@ -190,6 +190,7 @@ int store_create_table(struct backend *backend, const struct table *table, struc
 int store_drop_table(struct backend *backend, const struct table *table, bool force,
                      struct err *err);
 int store_alter_table(struct backend *backend, const struct table *table, struct err *err);
+int store_alter_indexes(struct backend *backend, const struct table *table, struct err *err);
 
 /* commit.c */
 int store_commit(struct store *store, struct job *job, struct err *err);

@@ -50,6 +50,7 @@ enum lack {
     LACK_SURROGATES,
     LACK_SORTED,
     LACK_LIMITS,
+    LACK_INDEXES,
     LACK_COUNT
 };
 static const struct {
@@ -71,6 +72,7 @@ static const struct {
     [LACK_SORTED] = {"sorted", "a file's name is one key: there are no sort keys"},
     [LACK_SURROGATES] = {"surrogates", "the engine takes no lone surrogates"},
     [LACK_LIMITS] = {"limits", "the engine's sums may be longer than its numbers"},
+    [LACK_INDEXES] = {"indexes", "tables without units of their own get no indexes later"},
 };
 static unsigned fixture_lacks;
 

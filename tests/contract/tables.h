@@ -186,6 +186,48 @@ static void tag_keys_need_sorted_tags(void)
     FACTORY.close(b, true);
 }
 
+/* Gives table T the index of that form instead of those it has, and describes it. */
+static struct table *alter_index(struct backend *b, struct table *t, const char *form)
+{
+    struct err err = {""};
+    struct index index;
+
+    while (t->index_count)
+        table_remove_index(t, t->index_count - 1);
+    check_int(index_parse(span_text(form), &index, &err), 0);
+    check_int(table_add_index(t, &index), 0);
+    index_release(&index);
+    check_int(backend_alter_indexes(b, t, &err), 0);
+    check_text(span_text(err.text), "");
+    struct table *now = describe(b, t->name);
+    check(now->id == t->id && table_shape_equal(now, t));
+    table_free(t);
+    return now;
+}
+
+static void indexes_are_altered(void)
+{
+    struct backend *b = FACTORY.open();
+    if (cannot(b, LACK_INDEXES))
+        return;
+    struct table *t = make_table(b, "users", "id", NULL, NULL);
+
+    check_int(put(b, t, "ada", NULL, "{\"x\":1,\"y\":7}"), 0);
+    check_int(put(b, t, "bob", NULL, "{\"x\":\"1\"}"), 0); /* another type: not in the index */
+    check_int(put(b, t, "eve", NULL, "{\"x\":1,\"y\":2}"), 0);
+    t = alter_index(b, t, "by-x:x:N,y:N");
+    check_query(b, t, "eve ada", .index = t->indexes, .partition = span_text("1"));
+    check_int(put(b, t, "eve", NULL, "{\"x\":1,\"y\":9}"), 0);
+    check_query(b, t, "ada eve", .index = t->indexes, .partition = span_text("1"));
+    t = alter_index(b, t, "by-x:y:N"); /* of the same name */
+    check_query(b, t, "ada", .index = t->indexes, .partition = span_text("7"));
+    check_int(erase(b, t, "ada", NULL), 0);
+    check_query(b, t, "", .index = t->indexes, .partition = span_text("7"));
+    check_get(b, t, "bob", NULL, "{\"x\":\"1\"}");
+    table_free(t);
+    FACTORY.close(b, true);
+}
+
 static int64_t table_changed(struct backend *b, const char *name)
 {
     struct table *table = describe(b, name);
@@ -231,7 +273,8 @@ static void directory_times_move_with_items(void)
 
 #define CONTRACT_TABLES                                                                            \
     CHECK_TEST(tables_are_described), CHECK_TEST(tables_are_dropped),                              \
-        CHECK_TEST(tables_are_altered), CHECK_TEST(streams_are_switched),                          \
-        CHECK_TEST(tag_keys_need_sorted_tags), CHECK_TEST(directory_times_move_with_items)
+        CHECK_TEST(tables_are_altered), CHECK_TEST(indexes_are_altered),                           \
+        CHECK_TEST(streams_are_switched), CHECK_TEST(tag_keys_need_sorted_tags),                   \
+        CHECK_TEST(directory_times_move_with_items)
 
 #endif

@@ -12,7 +12,7 @@ from harness import BIN  # pylint: disable=wrong-import-order
 
 PROGRAM = os.path.join(BIN, "contract_service")
 # Beyond what no service can do (contract_service.c), by their names in tests/contract/fixture.h.
-LACKS = {"moto": "atomic limits surrogates switches", "dynalite": "limits ttl streams",
+LACKS = {"moto": "atomic limits surrogates switches", "dynalite": "indexes limits ttl streams",
          "dynoxide": "surrogates", "alternator": "surrogates"}
 
 

@@ -216,6 +216,13 @@ static int read_seeds(struct plan *plan, struct err *err)
     return file ? seeds_read(&plan->seeds, &plan->subject, file, err) : -ENOMEM;
 }
 
+/* Other keys need another table; an index is made beside the items. */
+static bool costs_items(const struct plan *plan, const struct plan_difference *difference)
+{
+    return plan->has_items &&
+           (strcmp(difference->what, "key") == 0 || strcmp(difference->what, "sort key") == 0);
+}
+
 /* All that is refused is in the output; the message has the first. */
 static int refuse(struct deploy *deploy)
 {
@@ -223,14 +230,13 @@ static int refuse(struct deploy *deploy)
         const struct plan *plan = &deploy->plans[i];
         const struct plan_difference *difference = plan_refused(plan);
         if (difference)
-            return ctl_fail(deploy->ctl, STATUS_CONDITION,
-                            "table %s differs from its declaration: %s is %s, declared %s. Nothing "
-                            "was done; --force makes it so%s",
-                            plan->subject.table->name, difference->what, difference->there,
-                            difference->declared,
-                            plan->has_items && plan->action != PLAN_CHANGE
-                                ? ", without its items: export them before"
-                                : "");
+            return ctl_fail(
+                deploy->ctl, STATUS_CONDITION,
+                "table %s differs from its declaration: %s is %s, declared %s. Nothing "
+                "was done; --force makes it so%s",
+                plan->subject.table->name, difference->what, difference->there,
+                difference->declared,
+                costs_items(plan, difference) ? ", without its items: export them before" : "");
     }
     return 0;
 }

@@ -13,6 +13,7 @@ static const char *const action_words[] = {[PLAN_NONE] = "none",
                                            [PLAN_CHANGE] = "change",
                                            [PLAN_REPLACE] = "replace"};
 static const char *const remedy_words[] = {[REMEDY_CHANGE] = "change",
+                                           [REMEDY_INDEX] = "change",
                                            [REMEDY_REPLACE] = "replace",
                                            [REMEDY_LEAVE] = "leave",
                                            [REMEDY_REFUSE] = "refuse"};
@@ -112,6 +113,7 @@ static void add_difference_row(struct grid *grid, const struct plan *plan,
                                const struct plan_difference *difference)
 {
     static const char *const said[] = {[REMEDY_CHANGE] = "",
+                                       [REMEDY_INDEX] = "",
                                        [REMEDY_REPLACE] = ": needs the table made anew",
                                        [REMEDY_LEAVE] = ": left so, but with --force",
                                        [REMEDY_REFUSE] = ": with --force only"};

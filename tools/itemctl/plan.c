@@ -94,9 +94,11 @@ static void add_index(struct buf *out, const struct index *index)
     }
 }
 
+/* An index that is new takes nothing away. */
 static int compare_index(struct plan *plan, const char *name, const struct index *declared,
-                         const struct index *there, enum plan_remedy remedy)
+                         const struct index *there, bool force)
 {
+    enum plan_remedy remedy = !there || force ? REMEDY_INDEX : REMEDY_REFUSE;
     cleanup(buf_release) struct buf left, right;
     cleanup_free char *what = NULL;
 
@@ -113,9 +115,10 @@ static int compare_index(struct plan *plan, const char *name, const struct index
     return plan_add_difference(plan, what, left.data, right.data, remedy);
 }
 
-static int compare_shape(struct plan *plan, enum plan_remedy remedy)
+static int compare_shape(struct plan *plan, bool force)
 {
     const struct table *declared = plan->subject.table, *there = plan->now;
+    enum plan_remedy remedy = force ? REMEDY_REPLACE : REMEDY_REFUSE;
     int r = compare_attribute(plan, "key", &declared->partition, &there->partition, remedy);
 
     if (r == 0)
@@ -123,12 +126,12 @@ static int compare_shape(struct plan *plan, enum plan_remedy remedy)
     for (size_t i = 0; r == 0 && i < declared->index_count; i++) {
         const char *name = declared->indexes[i].name;
         r = compare_index(plan, name, &declared->indexes[i], table_index(there, span_text(name)),
-                          remedy);
+                          force);
     }
     for (size_t i = 0; r == 0 && i < there->index_count; i++) {
         const char *name = there->indexes[i].name;
         if (!table_index(declared, span_text(name)))
-            r = compare_index(plan, name, NULL, &there->indexes[i], remedy);
+            r = compare_index(plan, name, NULL, &there->indexes[i], force);
     }
     return r;
 }
@@ -268,18 +271,19 @@ int plan_make(struct plan *plan, struct source *source, bool force, struct err *
         plan->action = PLAN_MAKE;
         return 0;
     }
-    r = compare_shape(plan, force ? REMEDY_REPLACE : REMEDY_REFUSE);
+    r = compare_shape(plan, force);
     if (r == 0)
         r = compare_settings(plan, force, err);
-    plan->action = has_remedy(plan, REMEDY_REPLACE)  ? PLAN_REPLACE
-                   : has_remedy(plan, REMEDY_CHANGE) ? PLAN_CHANGE
-                                                     : PLAN_NONE;
+    bool changed = has_remedy(plan, REMEDY_CHANGE) || has_remedy(plan, REMEDY_INDEX);
+    plan->action = has_remedy(plan, REMEDY_REPLACE) ? PLAN_REPLACE
+                   : changed                        ? PLAN_CHANGE
+                                                    : PLAN_NONE;
     return r;
 }
 
 /* The table as it is there, with the settings that are to be changed. A service without time to
  * live has done the rest when it says so. */
-static int change(struct plan *plan, struct err *err)
+static int change_settings(struct plan *plan, struct err *err)
 {
     const struct table *declared = plan->subject.table;
     struct table changed = *plan->now;
@@ -303,6 +307,22 @@ static int change(struct plan *plan, struct err *err)
         if (strcmp(plan->differences[i].what, "ttl") == 0)
             plan->differences[i].remedy = REMEDY_LEAVE;
     return 0;
+}
+
+static int change_indexes(const struct plan *plan, struct err *err)
+{
+    struct table changed = *plan->now;
+
+    changed.indexes = plan->subject.table->indexes;
+    changed.index_count = plan->subject.table->index_count;
+    return backend_alter_indexes(plan->subject.backend, &changed, err);
+}
+
+static int change(struct plan *plan, struct err *err)
+{
+    int r = has_remedy(plan, REMEDY_INDEX) ? change_indexes(plan, err) : 0;
+
+    return r == 0 && has_remedy(plan, REMEDY_CHANGE) ? change_settings(plan, err) : r;
 }
 
 /* The description of what is there now, with this source's settings: items are put into it. */

@@ -9,8 +9,9 @@
  *   are no items; both where mount.conf says so, which holds whenever the source is opened. Else
  * they need force. The time to live of a service that has none, or does not let it be asked for, is
  *   left, and told.
- * - For other keys or indexes, which no table can be given, force drops it with its items and makes
- *   it anew.
+ * - Indexes that are new are made; for one that is another, or not declared, force drops the one
+ *   that is there. Items stay as they are.
+ * - For other keys, which no table can be given, force drops it with its items and makes it anew.
  */
 #ifndef ITEMCTL_PLAN_H
 #define ITEMCTL_PLAN_H
@@ -21,7 +22,7 @@
 enum plan_action { PLAN_NONE, PLAN_MAKE, PLAN_CHANGE, PLAN_REPLACE };
 
 /* What becomes of a difference. */
-enum plan_remedy { REMEDY_CHANGE, REMEDY_REPLACE, REMEDY_LEAVE, REMEDY_REFUSE };
+enum plan_remedy { REMEDY_CHANGE, REMEDY_INDEX, REMEDY_REPLACE, REMEDY_LEAVE, REMEDY_REFUSE };
 
 struct plan_difference {
     char *what; /* "key", "index by-user" */
