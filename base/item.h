@@ -112,6 +112,10 @@ typedef int (*item_index_fn)(void *context, size_t index, struct span partition,
 int item_index_keys(const struct table *table, struct key key, struct span body, int64_t ttl,
                     item_index_fn each, void *context, struct err *err);
 
+/* What expired longer ago than this never does, where others make items that were not meant to: a
+ * number of seconds, an old date. The rule of DynamoDB. */
+#define ITEM_LONG_GONE_S (5LL * 366 * 86400)
+
 static inline bool item_expired(int64_t ttl, int64_t now_seconds)
 {
     return ttl > 0 && ttl <= now_seconds;

@@ -142,7 +142,7 @@ static void add_expired(struct expression *expression, const char *lead, const s
     add_alias(expression, "#t", span_text(table->ttl_attribute));
     add_value(expression, ":n", span_text("{\"S\":\"N\"}"));
     add_number(expression, ":now", table_passed_s(table, now_s));
-    add_number(expression, ":gone", now_s > LONG_GONE_S ? now_s - LONG_GONE_S : 0);
+    add_number(expression, ":gone", now_s > ITEM_LONG_GONE_S ? now_s - ITEM_LONG_GONE_S : 0);
 }
 
 static void expression_end(struct expression *expression, struct buf *out)

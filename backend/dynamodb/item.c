@@ -96,7 +96,7 @@ bool item_hidden(const struct table *table, int64_t ttl)
 {
     int64_t now_s = clock_now_s();
 
-    return item_gone(table, ttl, now_s) && ttl > now_s - LONG_GONE_S;
+    return item_gone(table, ttl, now_s) && ttl > now_s - ITEM_LONG_GONE_S;
 }
 
 /* What the service has is none of our items, as no writer of ours nor DynamoDB itself lets be made:

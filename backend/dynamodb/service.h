@@ -162,8 +162,6 @@ uint64_t item_version(const struct value *item);
 /* Bytes that the service counts for an item, which is canonical. */
 size_t item_bytes(const struct value *item);
 size_t member_bytes(const struct member *member);
-/* What expired longer ago than this never expires: the service's rule. */
-#define LONG_GONE_S (5LL * 366 * 86400)
 /* Whether an item with that time to live is there for the service, perhaps for days, but for nobody
  * here. */
 bool item_hidden(const struct table *table, int64_t ttl);

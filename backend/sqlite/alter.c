@@ -153,10 +153,17 @@ static int apply_drop(struct store *store, struct job *job, struct err *err)
     return code ? code : schema_moved(store, drop->table->id, clock_now_ns(), err);
 }
 
+struct expiries {
+    const struct store *store;
+    const struct table *table;
+    int64_t now_s;
+};
+
 /* SQL function itemfs_expires(pk, sk, hidden_ttl, body): when an item of the table expires. */
 static void sql_expires(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    const struct table *table = sqlite3_user_data(context);
+    const struct expiries *expiries = sqlite3_user_data(context);
+    const struct table *table = expiries->table;
     int64_t hidden = sqlite3_value_int64(values[2]);
     const char *data = sqlite3_value_blob(values[3]);
     struct span body = span_of(data ? data : "", (size_t)sqlite3_value_bytes(values[3]));
@@ -176,6 +183,7 @@ static void sql_expires(sqlite3_context *context, int count, sqlite3_value **val
         if (code == 0)
             expires = facts.is_object ? facts.ttl : hidden;
     }
+    expires = store_ttl(expiries->store, expires, expiries->now_s);
     if (expires > 0)
         sqlite3_result_int64(context, expires);
     else
@@ -185,7 +193,8 @@ static void sql_expires(sqlite3_context *context, int count, sqlite3_value **val
 static int update_expiries(struct store *store, const struct table *table, struct err *err)
 {
     sqlite3 *db = store->writer->db;
-    int rc = sqlite3_create_function_v2(db, "itemfs_expires", 4, SQLITE_UTF8, (void *)table,
+    struct expiries expiries = {store, table, clock_now_s()};
+    int rc = sqlite3_create_function_v2(db, "itemfs_expires", 4, SQLITE_UTF8, &expiries,
                                         sql_expires, NULL, NULL, NULL);
     if (rc != SQLITE_OK)
         return conn_fail(store->writer, rc, err, "preparing");

@@ -222,6 +222,11 @@ static int replace(struct store *store, const struct known_table *known, struct 
     return code;
 }
 
+int64_t store_ttl(const struct store *store, int64_t ttl, int64_t now_s)
+{
+    return store->leave_expired && ttl <= now_s - ITEM_LONG_GONE_S ? 0 : ttl;
+}
+
 int item_put(struct store *store, struct action *action, struct prepared *prepared, int64_t now_ns,
              struct err *err)
 {
@@ -240,7 +245,8 @@ int item_put(struct store *store, struct action *action, struct prepared *prepar
     int64_t hidden_ttl = !facts->is_object && action->ttl > 0 ? action->ttl : 0;
     if (old.there && old.hidden_ttl == hidden_ttl && span_equal(old.body, prepared->body))
         return touch_row(store, known->table, action, &old, now_ns, err);
-    action->meta.ttl = facts->is_object ? facts->ttl : known->table->ttl_attribute ? hidden_ttl : 0;
+    int64_t ttl = facts->is_object ? facts->ttl : known->table->ttl_attribute ? hidden_ttl : 0;
+    action->meta.ttl = store_ttl(store, ttl, now_ns / NS_PER_S);
     return replace(store, known, action, prepared, &old, hidden_ttl, now_ns, err);
 }
 

@@ -10,9 +10,9 @@ struct sqlite_options {
     bool read_only;
     uint64_t max_item_size; /* bytes; 0: ITEM_SIZE_DEFAULT */
     /* Where the store is an index of items that are kept elsewhere. */
-    bool
-        leave_expired; /* maintenance does not sweep: what backend_expired lists is deleted there */
-    bool show_expired; /* reads give items that have expired and are not swept, too */
+    bool leave_expired; /* maintenance does not sweep: what backend_expired lists is deleted there;
+                           what expired longer than ITEM_LONG_GONE_S ago never does */
+    bool show_expired;  /* reads give items that have expired and are not swept, too */
 };
 
 /*

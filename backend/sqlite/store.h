@@ -212,6 +212,8 @@ struct prepared {
 };
 int item_prepare(const struct table *table, const struct action *action, struct prepared *prepared,
                  struct err *err);
+/* When an item expires that says so of itself. */
+int64_t store_ttl(const struct store *store, int64_t ttl, int64_t now_s);
 int item_put(struct store *store, struct action *action, struct prepared *prepared, int64_t now_ns,
              struct err *err);
 int item_delete(struct store *store, struct action *action, int64_t now_ns, struct err *err);

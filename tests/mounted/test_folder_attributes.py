@@ -9,8 +9,9 @@ import time
 import unittest
 
 from folder import FolderTest
-from harness import wait_for
+from harness import ITEMCTL, wait_for
 
+YEAR_S = 365 * 86400
 ACL, DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"
 USER_OBJECT, USER, GROUP_OBJECT, MASK, OTHER = 1, 2, 4, 0x10, 0x20
 NOBODY = 0xffffffff
@@ -152,13 +153,36 @@ class Expiry(FolderTest):
 
     def test_while_nothing_was_mounted(self):
         """Expired files are never shown, and go with the next mount."""
-        self.write_directly("old.json", '{"-ttl":5}', mtime_ns=10**18)
+        self.write_directly("old.json", '{"-ttl":%d}' % (time.time() - YEAR_S), mtime_ns=10**18)
         self.write_directly("ada.json", "1")
         self.assertEqual(1, len(self.itemctl("scan", "users").stdout.splitlines()))
         self.start()
         self.assertEqual(["ada.json"], os.listdir(self.dir))
         wait_for("the sweep", lambda: [os.listdir(os.path.join(root, "users"))
                                        for root in self.roots] == [["ada.json"]] * 2)
+
+
+    def test_what_was_not_meant(self):
+        """Existing files have a number of seconds in it, or a date of long ago: as on DynamoDB, what
+        is more than five years past never expires anything."""
+        bodies = {"seconds.json": '{"-ttl":3600}', "old.json": '{"-ttl":%d}' % (time.time() - 6 * YEAR_S)}
+        for name, body in bodies.items():
+            self.write_directly(name, body, mtime_ns=10**18)
+        self.write_directly("gone.json", '{"-ttl":%d}' % (time.time() - 4 * YEAR_S))
+        self.start()
+        wait_for("the sweep", lambda: not os.path.exists(os.path.join(self.roots[0], "users/gone.json")))
+        bodies["saved.json"] = '{"-ttl":60}'
+        self.write("saved.json", bodies["saved.json"])
+        self.assertEqual(sorted(bodies), sorted(os.listdir(self.dir)))
+        for root in self.roots:
+            self.assertEqual(bodies, {entry.name: open(entry.path).read()
+                                      for entry in os.scandir(os.path.join(root, "users"))})
+        for name in "other", "-ttl":  # each time every item's expiry is found anew
+            conf = os.path.join(self.home_dir, "ttl.conf")
+            with open(self.source) as file, open(conf, "w") as other:
+                other.write(f"{file.read()}\n[table users]\nttl = {name}\n")
+            self.run_tool([ITEMCTL, "-s", conf, "get", "users", "-k", "old"], env=self.env())
+            self.assertEqual(sorted(bodies), sorted(os.listdir(self.dir)))
 
 
 class Changes(FolderTest):

@@ -4,6 +4,7 @@
 import collections
 import json
 import os
+import time
 import unittest
 
 from folder import FolderTest
@@ -27,7 +28,7 @@ class Many(FolderTest):
     def test_what_is_no_item_among_them(self):
         self.fill()
         self.everywhere("empty.json", b"", self.old)
-        self.everywhere("expired.json", b'{"-ttl":1}', self.old)
+        self.everywhere("expired.json", b'{"-ttl":%d}' % (time.time() - 9), self.old)
         shown = self.files()
         del shown["expired.json"]
         self.everywhere("b_a.json", "1", self.old)

@@ -193,13 +193,13 @@ class Writers(WriterTest):
         self.assertTheirs(b'{"v":0} ')
 
     def test_what_expires_under_a_lock_stays(self):
-        fds = self.writer("ttl.json", b'{"-ttl":1}')
+        fds = self.writer("ttl.json", b'{"-ttl":%d}' % (time.time() - 9))
         fcntl.flock(fds[0], fcntl.LOCK_EX)
         reader = os.open(self.file("ttl.json"), os.O_RDONLY)
         self.addCleanup(os.close, reader)
         self.close(fds)
         fcntl.flock(reader, fcntl.LOCK_EX)
-        self.write("gone.json", '{"-ttl":1}')
+        self.write("gone.json", '{"-ttl":%d}' % (time.time() - 9))
         wait_for("the sweep", lambda: not os.path.exists(self.file("gone.json")))
         body = b'{"-ttl":%d}' % (time.time() + 1000)
         with open(self.file("ttl.json"), "wb") as file:
