@@ -48,6 +48,7 @@ struct item_meta {
     enum change_type change;
     bool unreadable; /* what is stored cannot be shown (profile/profile.h): why stands where the
                         body would; size is 0 */
+    bool hidden;     /* of a put: no read gives it, as its profile says */
 };
 
 /* One item as a read or walk gives it. */

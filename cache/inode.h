@@ -63,6 +63,7 @@ struct inode_meta {
     int64_t change_ns;
     uint8_t change;  /* enum change_type */
     bool unreadable; /* what is stored cannot be shown: asking again tells why */
+    bool hidden;     /* since it was saved: nobody else is shown it */
 };
 
 /* Content that is being written. Made by the first opener for writing. */

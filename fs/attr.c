@@ -58,8 +58,8 @@ static double timeout_of(const struct mount *mount, const struct inode *inode)
         most = service_timeout_of(mount, inode);
     if (inode->kind != INODE_ITEM || inode->meta.ttl <= 0)
         return most;
-    int64_t end_s = inode->meta.ttl + (volume_table(inode->volume)->ttl_whole ? 1 : 0);
-    double left = (double)end_s - (double)clock_now_ns() / (double)NS_PER_S - CLOCK_TICKS_S;
+    double end_s = (double)inode->meta.ttl + (volume_table(inode->volume)->ttl_whole ? 1 : 0);
+    double left = end_s - (double)clock_now_ns() / (double)NS_PER_S - CLOCK_TICKS_S;
     return left < 0 ? 0 : left < most ? left : most;
 }
 

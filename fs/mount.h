@@ -291,6 +291,7 @@ void inode_file_name(const struct inode *inode, struct buf *out);
 void scratch_place(const struct inode *dir, struct scratch *ret_scratch);
 /* The volume's directory that holds DIR's items: DIR itself, or above a scratch directory. */
 bool dir_holds_items(const struct inode *dir);
+/* Whether the item is not shown any more: its time is over, or it is hidden since it was saved. */
 bool inode_expired(const struct inode *inode);
 
 /* The committed content of INODE (an item or scratch file), with a reference. Content of a version

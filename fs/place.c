@@ -16,7 +16,8 @@ bool dir_holds_items(const struct inode *dir)
 bool inode_expired(const struct inode *inode)
 {
     return inode->kind == INODE_ITEM &&
-           item_gone(volume_table(inode->volume), inode->meta.ttl, clock_now_s());
+           (inode->meta.hidden ||
+            item_gone(volume_table(inode->volume), inode->meta.ttl, clock_now_s()));
 }
 
 struct key dir_key(const struct inode *dir, struct span part)

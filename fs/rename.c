@@ -16,6 +16,8 @@
 #include <errno.h>
 #include <linux/fs.h>
 
+#include "base/log.h"
+
 int current_content(struct mount *mount, struct inode *inode, struct body **ret_body,
                     int64_t *ret_mtime_ns, struct err *err)
 {
@@ -199,6 +201,22 @@ static int scratch_to_item(struct rename *rename, struct err *err)
     return code;
 }
 
+/* The text that goes to a table where the time to live is beside it: without the time to live that
+ * the table of the source has in it. */
+static int without_ttl(const struct rename *rename, int64_t ttl, struct buf *text,
+                       struct span *content, struct err *err)
+{
+    const struct table *from = volume_table(rename->source->volume);
+
+    if (!volume_table(rename->dir->volume)->ttl_beside || from->ttl_beside || ttl == 0 ||
+        !from->ttl_attribute || item_ttl_beside(*content, ttl))
+        return 0;
+    int code = item_set_ttl(from, *content, 0, text, err);
+    if (code == 0)
+        *content = buf_span(text);
+    return code;
+}
+
 static int item_to_item(struct rename *rename, struct err *err)
 {
     struct mount *mount = rename->mount;
@@ -221,9 +239,13 @@ static int item_to_item(struct rename *rename, struct err *err)
                          .key = copy.key,
                          .condition = {COND_VERSION, version}};
     struct inode *old_dir = source->parent;
+    cleanup(buf_release) struct buf text;
+    buf_init(&text, SIZE_MAX / 2);
+    struct span content = body_span(body);
     if (code == 0)
-        code = put_item(rename, fresh ? NULL : &old, true, body_span(body), mtime_ns, ttl,
-                        condition, err);
+        code = without_ttl(rename, ttl, &text, &content, err);
+    if (code == 0)
+        code = put_item(rename, fresh ? NULL : &old, true, content, mtime_ns, ttl, condition, err);
     if (code == 0) {
         scoped_lock(&mount->cache->lock);
         partition_lingers_locked(old_dir);
@@ -234,6 +256,8 @@ static int item_to_item(struct rename *rename, struct err *err)
         supersede_locked(mount, old_dir, inode_name(source));
         code = rename->flags & RENAME_NOREPLACE ? code : -ESTALE; /* the kernel looks once more */
     }
+    if (code == -EINVAL && source->volume != rename->dir->volume)
+        code = -EXDEV; /* of a rename it means "into itself"; a copy is refused for what it is */
     key_copy_release(&copy);
     body_unref(body);
     return code;
@@ -329,6 +353,11 @@ static int rename_table(struct mount *mount, struct inode *source, struct inode 
     free(table->name);
     table->name = copy;
     code = backend_alter_table(source->volume->backend, table, err);
+    if (code == 0 && table->profile)
+        log_warning("profile",
+                    "table %s is %s now: mount.conf gives its profile to the old name, so that its "
+                    "items are shown as they are stored",
+                    volume_table(source->volume)->name, table->name);
     if (code == 0) {
         scoped_lock(&mount->cache->lock);
         code = inode_move(mount->cache, source, dir, INODE_TABLE, name, source->volume);

@@ -26,7 +26,8 @@ static void meta_from_backend(struct inode_meta *meta, const struct item_meta *f
                                 .ttl = from->ttl,
                                 .change_ns = from->change_ns,
                                 .change = (uint8_t)from->change,
-                                .unreadable = from->unreadable};
+                                .unreadable = from->unreadable,
+                                .hidden = from->hidden};
 }
 
 /* The kernel may keep a listing of DIR only until something in it expires. */

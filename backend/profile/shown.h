@@ -30,6 +30,10 @@ int shown_new(struct backend *stored, bool read_only, struct backend **ret_backe
  * CHOICE; on the heap, good as long as BACKEND is. CHOICE must outlive BACKEND. */
 int shown_table(struct backend *backend, const struct profile_choice *choice,
                 const struct table *stored, struct table **ret_table, struct err *err);
+/* Appends the stored key of what has KEY in TABLE, which is shown: where it is, whatever the
+ * application was set up for then, or else where a new one would be. -EINVAL. */
+int shown_locate(struct backend *backend, const struct table *table, struct key key,
+                 struct buf *partition, struct buf *sort, struct err *err);
 /* The table with that id has no profile, or none any more: it was renamed. */
 void shown_plain(struct backend *backend, uint64_t table_id);
 

@@ -93,3 +93,18 @@ int item_locate(struct shown *shown, const struct profile_table *table, struct k
     }
     return made < 0 ? err_set(err, -made, "%s", err_text(&why, made)) : 0;
 }
+
+int shown_locate(struct backend *backend, const struct table *table, struct key key,
+                 struct buf *partition, struct buf *sort, struct err *err)
+{
+    cleanup(shown_item_release) struct shown_item place;
+
+    shown_item_init(&place);
+    atomic_store(table->profile->strays, true); /* who asks once has seen none */
+    int r = item_locate(shown_of(backend), table->profile, key, &place, err);
+    if (r < 0)
+        return r;
+    buf_add_span(partition, buf_span(&place.partition));
+    buf_add_span(sort, buf_span(&place.sort));
+    return buf_error(partition) ? buf_error(partition) : buf_error(sort);
+}

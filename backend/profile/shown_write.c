@@ -51,6 +51,9 @@ static int translate(struct shown *shown, struct action *action, struct shown_it
     const struct profile_table *table = action->table->profile;
     int r = 0;
 
+    if (action->kind == ACTION_PUT && action->condition.kind == COND_VERSION &&
+        item_gone(action->table, action->ttl, clock_now_s()))
+        return check_condition(action, false, 0, err); /* what it was made of is gone */
     if (is_of_item(action))
         r = item_locate(shown, table, action->key, item, err);
     if (r == 0 && action->kind == ACTION_PUT)
@@ -103,6 +106,7 @@ static int show_put(struct action *action, const struct action *stored)
         return r;
     action->meta.size = item.meta.size;
     action->meta.ttl = item.meta.ttl;
+    action->meta.hidden = item.hidden;
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #define UNDEFINED "__UNDEF__"
 #define EMPTY "__EMPTY__"
@@ -171,14 +172,43 @@ static bool is_whole(struct span number)
     return true;
 }
 
+/* 10.0 and 1e1 are shown as 10, and what is saved as it is shown stays as it is. */
+static int store_number(struct value *value, struct err *err)
+{
+    int r = is_whole(value_text(value)) ? 0 : value_canonical(value, err);
+
+    if (r == 0 && is_whole(value_text(value)))
+        value->type = VALUE_S; /* both are texts */
+    return r;
+}
+
+static bool is_unicode(const struct value *value)
+{
+    bool whole = value->type != VALUE_S || text_is_utf8(value_text(value), false);
+
+    if (value->type == VALUE_M)
+        for (size_t i = 0; whole && i < value->map.count; i++)
+            whole =
+                starch_can_name(&value->map.members[i]) && is_unicode(&value->map.members[i].value);
+    else if (value->type == VALUE_L || value->type == VALUE_SS)
+        for (size_t i = 0; whole && i < value->list.count; i++)
+            whole = is_unicode(&value->list.items[i]);
+    return whole;
+}
+
+bool starch_can_name(const struct member *member)
+{
+    return text_is_utf8(span_of(member->name, member->name_len), false);
+}
+
 int starch_store(struct value *value, struct err *err)
 {
+    if (!is_unicode(value))
+        return err_set(err, EINVAL,
+                       "half of a surrogate pair (\\ud800 to \\udfff) is no character");
     switch (value->type) {
     case VALUE_S: return store_text(value, err);
-    case VALUE_N:
-        if (is_whole(value_text(value)))
-            value->type = VALUE_S; /* both are texts */
-        return 0;
+    case VALUE_N: return store_number(value, err);
     case VALUE_NULL: return become_text(value, span_text(UNDEFINED));
     case VALUE_BOOL:
     case VALUE_L:

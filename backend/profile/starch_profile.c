@@ -193,7 +193,10 @@ static int starch_store_item(const struct profile_table *table, struct key key, 
     (void)key;
     for (size_t i = 0; r == 0 && i < item->map.count; i++) {
         struct member *member = &item->map.members[i];
-        r = is_key(table, member) ? 0 : starch_store(&member->value, &why);
+        if (!starch_can_name(member))
+            r = err_set(&why, EINVAL, "its name has half of a surrogate pair");
+        else
+            r = is_key(table, member) ? 0 : starch_store(&member->value, &why);
         if (r < 0)
             r = refuse_field(member, r, &why, err);
     }

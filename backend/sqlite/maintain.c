@@ -241,7 +241,7 @@ int store_expired(struct backend *backend, size_t limit, expired_fn each, void *
     if (code == 0)
         code = conn_statement(reader, STATEMENT_EXPIRED, &rows, err);
     if (code == 0)
-        code = tables_load(reader, &all, &count, err);
+        code = tables_load(reader, span_of(NULL, 0), &all, &count, err);
     if (code)
         return code;
     sqlite3_bind_int64(rows, 1, clock_now_s());

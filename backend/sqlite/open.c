@@ -21,6 +21,7 @@ static const struct backend_ops store_ops = {
         BACKEND_KEEPS_BYTES | BACKEND_SCRATCH | BACKEND_ORDERED | BACKEND_LOG | BACKEND_SETTINGS,
     .close = store_close,
     .tables = store_tables,
+    .describe = store_describe,
     .create_table = store_create_table,
     .drop_table = store_drop_table,
     .alter_table = store_alter_table,

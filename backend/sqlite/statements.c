@@ -12,6 +12,10 @@
     " WHERE seq > (SELECT value FROM meta WHERE name = 'rolled_seq') AND " MOVES                   \
     " GROUP BY table_id"
 
+#define TABLES(with, latest, which)                                                                \
+    with "SELECT id, name, key_name, key_type, sort_name, sort_type, ttl, keys, stream, created,"  \
+         " max(changed, coalesce(" latest ", 0)) FROM tables " which
+
 #define WALK(columns, where, order)                                                                \
     "SELECT pk, sk, " META_COLUMNS columns " FROM item WHERE table_id = ?1 AND " where             \
     " AND " LIVE(4) " ORDER BY " order " LIMIT ?5"
@@ -55,11 +59,10 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_META_GET] = "SELECT value FROM meta WHERE name = ?1",
     [STATEMENT_META_SET] = "UPDATE meta SET value = ?2 WHERE name = ?1",
 
-    [STATEMENT_TABLES] =
-        "WITH latest AS (" LATEST ")"
-        " SELECT id, name, key_name, key_type, sort_name, sort_type, ttl, keys, stream, created,"
-        " max(changed, coalesce(latest.time, 0))"
-        " FROM tables LEFT JOIN latest ON latest.table_id = tables.id ORDER BY name",
+    [STATEMENT_TABLES] = TABLES("WITH latest AS (" LATEST ") ", "latest.time",
+                                "LEFT JOIN latest ON latest.table_id = tables.id ORDER BY name"),
+    [STATEMENT_TABLE_NAMED] =
+        TABLES("", "(SELECT time FROM (" LATEST ") WHERE table_id = tables.id)", "WHERE name = ?1"),
     [STATEMENT_INDEXES] = "SELECT id, name, key_name, key_type, sort_name, sort_type FROM indexes"
                           " WHERE table_id = ?1 ORDER BY id",
     [STATEMENT_TABLE_INSERT] =

@@ -172,10 +172,13 @@ int schema_prepare(struct conn *conn, bool read_only, const char *path, struct e
 int probe_file(const char *path, struct err *err);
 
 /* tables.c */
-int tables_load(struct conn *conn, struct known_table **ret_tables, size_t *ret_count,
-                struct err *err);
+/* The table called NAME, or all where that has no data. */
+int tables_load(struct conn *conn, struct span name, struct known_table **ret_tables,
+                size_t *ret_count, struct err *err);
 void tables_free(struct known_table *tables, size_t count);
 int store_tables(struct backend *backend, table_fn each, void *context, struct err *err);
+int store_describe(struct backend *backend, struct span name, struct table **ret_table,
+                   struct err *err);
 /* For the writer: looks whether somebody else has changed the schema; at a transaction's start. */
 int schema_refresh(struct store *store, struct err *err);
 /* A transaction or a part of it is undone. */

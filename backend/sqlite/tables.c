@@ -140,13 +140,17 @@ void tables_free(struct known_table *tables, size_t count)
     free(tables);
 }
 
-int tables_load(struct conn *conn, struct known_table **ret_tables, size_t *ret_count,
-                struct err *err)
+int tables_load(struct conn *conn, struct span name, struct known_table **ret_tables,
+                size_t *ret_count, struct err *err)
 {
     struct known_table *tables = NULL;
     size_t count = 0;
     scoped_statement *statement = NULL;
-    int code = conn_statement(conn, STATEMENT_TABLES, &statement, err);
+    enum statement which = name.data ? STATEMENT_TABLE_NAMED : STATEMENT_TABLES;
+    int code = conn_statement(conn, which, &statement, err);
+
+    if (code == 0 && name.data)
+        bind_text(statement, 1, name);
 
     while (code == 0 && (code = conn_step(conn, statement, err)) > 0) {
         struct known_table *more = reallocarray(tables, count + 1, sizeof *tables);
@@ -167,9 +171,9 @@ int tables_load(struct conn *conn, struct known_table **ret_tables, size_t *ret_
     return 0;
 }
 
-/* Tables and their indexes of one moment. */
-static int load_at_once(struct store *store, struct known_table **ret_tables, size_t *ret_count,
-                        struct err *err)
+/* Tables and their indexes of one moment: the one that is called NAME, or all. */
+static int load_at_once(struct store *store, struct span name, struct known_table **ret_tables,
+                        size_t *ret_count, struct err *err)
 {
     scoped_reader *reader = NULL;
     int code = reader_take(store, &reader, err);
@@ -178,7 +182,7 @@ static int load_at_once(struct store *store, struct known_table **ret_tables, si
         code = conn_run(reader, STATEMENT_BEGIN_READ, err);
     if (code)
         return code;
-    code = tables_load(reader, ret_tables, ret_count, err);
+    code = tables_load(reader, name, ret_tables, ret_count, err);
     int ended = conn_run(reader, STATEMENT_COMMIT, code ? NULL : err);
     if (code == 0 && ended)
         tables_free(*ret_tables, *ret_count);
@@ -189,7 +193,7 @@ int store_tables(struct backend *backend, table_fn each, void *context, struct e
 {
     struct known_table *tables;
     size_t count;
-    int code = load_at_once(store_of(backend), &tables, &count, err);
+    int code = load_at_once(store_of(backend), span_of(NULL, 0), &tables, &count, err);
 
     if (code)
         return code;
@@ -197,6 +201,23 @@ int store_tables(struct backend *backend, table_fn each, void *context, struct e
         code = each(context, tables[i].table);
     tables_free(tables, count);
     return code;
+}
+
+int store_describe(struct backend *backend, struct span name, struct table **ret_table,
+                   struct err *err)
+{
+    struct known_table *tables;
+    size_t count;
+    int code = load_at_once(store_of(backend), name, &tables, &count, err);
+
+    if (code)
+        return code;
+    if (count) {
+        *ret_table = tables[0].table;
+        tables[0].table = NULL;
+    }
+    tables_free(tables, count);
+    return count ? 0 : -ENOENT;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -210,7 +231,7 @@ static int schema_load(struct store *store, struct err *err)
     struct schema *schema = &store->schema;
     struct known_table *tables;
     size_t count;
-    int code = tables_load(store->writer, &tables, &count, err);
+    int code = tables_load(store->writer, span_of(NULL, 0), &tables, &count, err);
 
     if (code)
         return code;

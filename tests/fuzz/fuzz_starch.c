@@ -32,8 +32,10 @@ static void try_shown(struct span text)
         return;
     need(value_from_plain(text, &before, NULL) == 0);
     int r = starch_store(&value, &err);
-    need(r == 0 || (r == -EINVAL && err.text[0]));
+    need(r == 0 || ((r == -EINVAL || r == -ERANGE) && err.text[0]));
     if (r == 0) {
+        if (before.type == VALUE_N && !is_whole(&before))
+            need(value_canonical(&before, NULL) == 0);
         need(value.type != VALUE_M && value.type != VALUE_L && value.type != VALUE_NULL &&
              value.type != VALUE_BOOL);
         need(starch_show(&value, &err) == 0);

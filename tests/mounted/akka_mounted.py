@@ -313,6 +313,29 @@ class AkkaMounted:
         first, *_ = self.of_id("journal", pid)
         self.assertEqual(({"BOOL": True}, {"N": "1"}), (first["deleted"], first["n"]))
 
+    def test_deleted_softly_by_an_editor(self):
+        """One that replaces the file, and one that writes just the text that is shown."""
+        pid, done = "editor-1", '{"deleted": true, "n": 1}'
+        for number in (1, 2, 3):
+            self.save('{"deleted": false, "n": 1}', "journal", pid, digits(number))
+        temporary = self.at("journal", pid, ".edited.tmp")
+        with open(temporary, "w") as file:
+            file.write(done)
+        os.rename(temporary, self.at("journal", pid, digits(1)))
+        with open(self.at("journal", pid, digits(2))) as file:
+            text = file.read()
+        self.save(text.replace("false", "true"), "journal", pid, digits(2))
+        for number in (1, 2):
+            path = self.at("journal", pid, digits(number))
+            with self.assertRaises(FileNotFoundError):
+                open(path)
+            with self.assertRaises(OSError) as caught:
+                self.save('{"n": 5}', "journal", pid, digits(number))
+            self.assertEqual(errno.EPERM, caught.exception.errno)
+        self.assertEqual([digits(3)], self.numbers("journal", pid))
+        self.assertEqual([({"BOOL": True}, {"N": "1"})] * 2 + [({"BOOL": False}, {"N": "1"})],
+                         [(row["deleted"], row["n"]) for row in self.of_id("journal", pid)])
+
     def test_all_deleted(self):
         """An id that has deleted rows only can be looked at like any other."""
         self.fill("journal", [row for row in AKKA["journal"] if row["deleted"]["BOOL"]
@@ -447,6 +470,11 @@ class AkkaMounted:
         self.assertEqual([digits(n) for n in (1, 2, 4, 11)], self.numbers("journal", pid))
         self.save('{"n": 5}', "journal", pid, digits(10))
         self.assertEqual(5, self.load("journal", pid, digits(10))["n"])
+        key = os.getxattr(self.at("journal", pid, digits(2)), "user.itemfs.key").decode()
+        out = self.run_ctl("-s", self.source, "get", self.names["journal"], "-k", key)
+        self.assertEqual({**stray(2), "n": {"N": "2"}}, json.loads(out))
+        self.run_ctl("-s", self.source, "delete", self.names["journal"], "-k", key)
+        self.assertNotIn({"N": "2"}, [row["sequence-nr"] for row in self.of_id("journal", pid)])
         told = (f"warning: profile: {self.names['journal']}/mixed-1/0000000000000000001 is stored "
                 "under another key than profile akka-journal, as it is set up, gives it; a new one "
                 "would get that")

@@ -263,7 +263,7 @@ class Sessions:
         self.write(name, '{"a": 1.0, "b": 1e3, "c": -0, "d": 123456789012345678901234567890123456789012,'
                          ' "e": [1.50, 1e3], "f": -1.25}')
         item = self.stored(self.key("x"))
-        self.assertEqual([{"N": "1"}, {"N": "1000"}, {"S": "-0"},
+        self.assertEqual([{"S": "1"}, {"S": "1000"}, {"S": "-0"},
                           {"S": "123456789012345678901234567890123456789012"},
                           {"S": SERIALIZED + "[1.50,1e3]"}, {"N": "-1.25"}], [item[k] for k in "abcdef"])
         self.assertErrno(errno.ERANGE, self.write, name, '{"a": 1%s.5}' % ("0" * 40))
@@ -396,6 +396,42 @@ class Sessions:
         self.assertEqual({"S": "2"}, self.stored(self.key("x"))["a"])
         self.assertTrue(self.drafts())
         self.see(name, {"a": "2"})
+
+    def test_saved_after_its_end(self):
+        """A session that was open when its time came to an end has gone: what is saved is a draft."""
+        name = self.put("x", FAR, a={"S": "1"})
+        self.see(name, {"a": "1"})
+        os.setxattr(self.path(name), TTL, b"%d" % (time.time() + 1))
+        fd = os.open(self.path(name), os.O_RDWR)
+        wait_for("its end", lambda: name not in self.names())
+        os.pwrite(fd, b'{"a": "precious"}', 0)
+        self.assertErrno(errno.ESTALE, os.fsync, fd)
+        self.assertErrno(errno.ESTALE, os.close, fd)
+        self.assertTrue(self.drafts())
+        self.assertNotIn(name, self.names())
+
+    def test_a_far_end(self):
+        """Applications say "never" by the largest number there is."""
+        name = self.put("x", 2**63 - 1, a={"S": "1"})
+        self.see(name, {"a": "1"})
+        self.assertEqual(2**63 - 1, self.ttl(name))
+
+    def test_what_is_shown_saves_as_it_is(self):
+        name = self.file("x")
+        self.write(name, '{"price": 10.0, "more": 1e2, "part": 2.50, "note": "a"}')
+        first = self.stored(self.key("x"))
+        self.assertEqual(({"S": "10"}, {"S": "100"}, {"N": "2.5"}),
+                         (first["price"], first["more"], first["part"]))
+        with open(self.path(name), encoding="utf-8") as file:
+            text = file.read()
+        self.write(name, text.replace('"a"', '"b"'))
+        self.assertEqual({**first, "note": {"S": "b"}}, self.stored(self.key("x")))
+
+    def test_half_a_character(self):
+        """No JSON of Perl's reads it: the application would not find its session again."""
+        for text in ('{"a": "\\ud800"}', '{"a": ["\\udfff"]}', '{"\\ud800": 1}'):
+            self.assertErrno(errno.EINVAL, self.write, self.file("half"), text)
+            self.assertIn("half of a surrogate pair", self.reason(self.file("half")))
 
     def test_updates_by_name(self):
         name = self.put("x", FAR, l={"S": SERIALIZED + "[1]"}, n={"N": "1.5"}, s={"S": "5"})

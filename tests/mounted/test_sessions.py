@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Starch's sessions in a store, seen through a mount: profile = starch."""
 
+import errno
 import json
 import os
 import subprocess
@@ -126,6 +127,30 @@ class Beside(StoredSessions):
                          json.loads(self.store.body("renamed", "s")))
         os.setxattr(os.path.join(folder, "s.json"), "user.itemfs.ttl", str(FAR).encode())
         self.assertEqual(FAR, json.loads(self.store.body("renamed", "s"))["until"])
+
+    def test_out_and_back(self):
+        """The time to live stands in the text of a plain table, and beside that of a session."""
+        plain = os.path.join(self.create("out", "--key", "id"), "x.json")
+        self.write("x.json", '{"a": "1"}')
+        os.setxattr(self.path("x.json"), "user.itemfs.ttl", b"%d" % FAR)
+        stored = self.stored("x")
+        os.rename(self.path("x.json"), plain)
+        with open(plain, encoding="utf-8") as file:
+            self.assertEqual({"a": "1", "-ttl": FAR}, json.load(file))
+        os.rename(plain, self.path("x.json"))
+        self.assertEqual(stored, self.stored("x"))
+        self.assertEqual(FAR, int(os.getxattr(self.path("x.json"), "user.itemfs.ttl")))
+
+    def test_what_a_session_cannot_have(self):
+        """mv copies it then, and tells that the copy is refused; it does not move it "into itself"."""
+        plain = os.path.join(self.create("bad", "--key", "id"), "x.json")
+        with open(plain, "w", encoding="utf-8") as file:
+            file.write('{"a": "__EMPTY__"}')
+        self.assertErrno(errno.EXDEV, os.rename, plain, self.path("y.json"))
+        told = self.run_tool(["mv", plain, self.path("y.json")], 1).stderr
+        self.assertIn("Invalid argument", told)
+        self.assertTrue(os.path.exists(plain))
+        self.assertFalse(os.path.exists(self.path("y.json")))
 
     def test_a_table_that_is_renamed(self):
         """Which profile a table has is a matter of its name."""

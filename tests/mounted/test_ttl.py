@@ -79,7 +79,8 @@ class TimeToLive(MountedTest):
         self.assertIn("other.json", self.names())
 
     def test_integers_in_other_spellings_expire(self):
-        for number, value in enumerate(("1", "1.0", "1e3", "1700000000")):
+        past = int(time.time()) - 60
+        for number, value in enumerate((f"{past}", f"{past}.0", "1.7e9", "1700000000")):
             self.write(f"e{number}.json", f'{{"-ttl": {value}}}')
             self.assertFalse(os.path.exists(self.path(f"e{number}.json")), value)
 
@@ -144,7 +145,7 @@ class TimeToLive(MountedTest):
 
     def test_exclusive_create_of_an_expired_name(self):
         for number in range(5):
-            self.write("a.json", '{"-ttl": 5}')
+            self.write("a.json", f'{{"-ttl": {time.time() - 5:.0f}}}')
             fd = os.open(self.path("a.json"), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
             os.write(fd, b'{"n": %d}' % number)
             os.close(fd)
@@ -161,7 +162,7 @@ class TimeToLive(MountedTest):
         self.assertGreaterEqual(records[-1]["time"], when * 1_000_000_000)
 
     def test_directory_with_expired_items_can_be_removed(self):
-        self.write("a.json", '{"-ttl": 5}')
+        self.write("a.json", f'{{"-ttl": {time.time() - 5:.0f}}}')
         os.rmdir(self.dir)
         os.mkdir(self.dir)
         self.assertEqual([], self.names())

@@ -50,12 +50,12 @@ static void test_tables(void)
 }
 
 /* A request behind a debt of RATE / 4 seconds, of which OWN_NS are its own; the service does not
- * answer, and a call may take a tenth of a second. */
+ * answer, and a call may take a bit less than the second that four units a second cost here. */
 static int ask(double rate, int64_t own_ns)
 {
     const struct capacity_budget budget = {NULL, {rate, 0}};
     const struct client_options options = {.credentials = {.endpoint = "http://127.0.0.1:1"},
-                                           .deadline_ms = 100};
+                                           .deadline_ms = 900};
     struct service service = {.backend.ops = NULL};
     struct demand before = {"users", CAPACITY_READ, 1}, demand = before;
     const struct spent spent = {{rate / 4 + 1, 0}, {true}};

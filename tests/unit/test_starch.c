@@ -63,7 +63,9 @@ static void values(void)
     check_both("5", "{\"S\":\"5\"}", "\"5\"");
     check_both("-0", "{\"S\":\"-0\"}", "\"-0\"");
     check_both("1.5", "{\"N\":\"1.5\"}", "1.5");
-    check_both("1e3", "{\"N\":\"1e3\"}", "1e3");
+    check_both("1e3", "{\"S\":\"1000\"}", "\"1000\"");
+    check_both("-10.0", "{\"S\":\"-10\"}", "\"-10\"");
+    check_both("15e-1", "{\"N\":\"1.5\"}", "1.5");
     check_both("\"text\"", "{\"S\":\"text\"}", "\"text\"");
     check_both("\"\xc3\xa9\"", "{\"S\":\"\xc3\xa9\"}", "\"\xc3\xa9\"");
     check_both("[\"\xc3\xa9\xe2\x82\xac\"]",
@@ -94,6 +96,9 @@ static void ambiguous(void)
     check_refused("\"" PREFIX "null\"");
     check_refused("\"" PREFIX "[1]\\n\"");
     check_refused("[{\"$B\":\"AAE=\"}]");
+    check_refused("\"\\ud800\"");
+    check_refused("[{\"a\":[\"x\\udfff\"]}]");
+    check_refused("{\"\\ud800\":1}");
     check_both("\"" PREFIX "[1]\\n,\"", "{\"S\":\"" PREFIX "[1]\\n,\"}", "\"" PREFIX "[1]\\n,\"");
     check_both("\"" PREFIX "[1]\\n\\n\"", "{\"S\":\"" PREFIX "[1]\\n\\n\"}",
                "\"" PREFIX "[1]\\n\\n\"");

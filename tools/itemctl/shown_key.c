@@ -3,13 +3,13 @@
 #include <errno.h>
 
 #include "backend/profile/profile.h"
+#include "backend/profile/shown.h"
 #include "base/cleanup.h"
 #include "tools/itemctl/keys.h"
 
-static int make_stored(const struct table *shown, const struct value *map,
+static int find_stored(struct backend *backend, const struct table *shown, const struct value *map,
                        struct key_bytes *ret_key, struct err *err)
 {
-    const struct profile_table *table = shown->profile;
     const struct key_attribute *attributes[] = {&shown->partition, &shown->sort};
     cleanup(key_bytes_release) struct key_bytes key;
     struct buf *parts[] = {&key.partition, &key.sort};
@@ -27,8 +27,8 @@ static int make_stored(const struct table *shown, const struct value *map,
                   : err_set(err, EINVAL, "it has no attribute \"%s\"", attributes[i]->name);
     }
     return r ? r
-             : table->profile->store_key(table, key_bytes_key(&key), &ret_key->partition,
-                                         &ret_key->sort, err);
+             : shown_locate(backend, shown, key_bytes_key(&key), &ret_key->partition,
+                            &ret_key->sort, err);
 }
 
 int key_from_shown(struct ctl *ctl, const struct table *table, const struct value *map,
@@ -48,7 +48,7 @@ int key_from_shown(struct ctl *ctl, const struct table *table, const struct valu
     if (r == 0 && !value_member(map, span_text(shown->partition.name)))
         r = 1;
     if (r == 0)
-        r = make_stored(shown, map, ret_key, err);
+        r = find_stored(backend, shown, map, ret_key, err);
     table_free(shown);
     source_close(source);
     return r;
