@@ -146,7 +146,8 @@ static int remove_partition(struct mount *mount, struct inode *inode, struct err
     if (code == 0 && inode->locals)
         code = 1;
     if (code == 1)
-        code = err_set(err, ENOTEMPTY, "the partition is not empty");
+        code = err_set(err, ENOTEMPTY, "the partition is not empty%s",
+                       table->profile ? ", or has items that its profile hides" : "");
     if (code < 0)
         return code;
     scoped_lock(&mount->cache->lock);

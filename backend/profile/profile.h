@@ -60,6 +60,7 @@ struct profile_table {
     bool other_keys;             /* of `stored`, than those of `shown` */
     _Atomic bool *strays;        /* items were seen that store_key would have stored elsewhere; of
                                     the backend over the backend */
+    _Atomic bool *left_out;      /* likewise: items were seen that no shown key leads to */
 };
 
 /* What an item's attributes tell besides its text. */

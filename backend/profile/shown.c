@@ -74,6 +74,7 @@ static int shown_table_new(const struct shown *owner, const struct profile_choic
                               !(key_attribute_equal(&stored->partition, &shown->partition) &&
                                 key_attribute_equal(&stored->sort, &shown->sort));
     known->table.strays = &known->strays;
+    known->table.left_out = &known->left_out;
     shown->profile = &known->table;
     *ret_known = known;
     return 0;

@@ -71,12 +71,23 @@ static void remove_key(const struct table *table, struct value *value)
 
 /* --- To what is shown --- */
 
+static void note_left_out(const struct profile_table *table, struct key stored,
+                          const struct err *why)
+{
+    if (!atomic_exchange(table->left_out, true))
+        log_warning("profile", "%s is not shown, as are others like it: %s",
+                    item_label(table->stored, stored).text, why->text);
+}
+
 /* The shown key, in ITEM; 1: the item has none. */
 static int show_key(const struct profile_table *table, struct key stored, const struct value *value,
                     struct shown_item *item)
 {
     if (table->profile->show_key) {
-        int r = table->profile->show_key(table, value, &item->partition, &item->sort, NULL);
+        struct err why = {""};
+        int r = table->profile->show_key(table, value, &item->partition, &item->sort, &why);
+        if (r == -EINVAL)
+            note_left_out(table, stored, &why);
         return r == -EINVAL ? 1 : r;
     }
     buf_add_span(&item->partition, stored.partition);

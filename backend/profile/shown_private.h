@@ -16,7 +16,7 @@ struct shown_table {
     struct table *described;      /* by the source */
     const struct profile_choice *choice;
     bool plain; /* the table has no profile any more: shown->lock */
-    _Atomic bool strays;
+    _Atomic bool strays, left_out;
     struct part_list *parts;  /* of the listing that is under way, or NULL; shown->lock */
     struct shown_table *next; /* described earlier */
 };

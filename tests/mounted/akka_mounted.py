@@ -3,6 +3,7 @@
 says how rows are stored and read without the mount."""
 
 import base64
+import decimal
 import errno
 import json
 import os
@@ -103,7 +104,7 @@ class AkkaMounted:
     def of_id(self, kind, pid, column="persistence-id"):
         """The stored rows of an id, by number."""
         rows = [row for row in self.rows(kind) if row.get(column) == {"S": pid}]
-        return sorted(rows, key=lambda row: int(row.get("sequence-nr", {"N": "0"})["N"]))
+        return sorted(rows, key=lambda row: decimal.Decimal(row.get("sequence-nr", {"N": "0"})["N"]))
 
     def numbers(self, kind, *parts):
         """What a directory lists, in the order in which it does."""
@@ -335,6 +336,23 @@ class AkkaMounted:
         self.assertEqual([digits(3)], self.numbers("journal", pid))
         self.assertEqual([({"BOOL": True}, {"N": "1"})] * 2 + [({"BOOL": False}, {"N": "1"})],
                          [(row["deleted"], row["n"]) for row in self.of_id("journal", pid)])
+
+    def test_rows_that_have_no_path(self):
+        """They are left out, and the log says so; a directory of nothing else is not empty."""
+        rows = [{"pkey": {"S": f"odd-{n}"}, "skey": {"S": str(n)}, "persistence-id": {"S": "odd-1"},
+                 "sequence-nr": {"N": number}} for n, number in enumerate(("-5", "1.5", "1" + "0" * 25))]
+        self.fill("journal", rows)
+        self.assertEqual([], self.numbers("journal", "odd-1"))
+        wait_for("the warning", lambda: (
+            'is not shown, as are others like it: its "sequence-nr" (N) is no whole number'
+            in self.mount.log_text()))
+        with self.assertRaises(OSError) as caught:
+            os.rmdir(self.at("journal", "odd-1"))
+        self.assertEqual(errno.ENOTEMPTY, caught.exception.errno)
+        self.assertIn("or has items that its profile hides", self.mount.log_text())
+        self.assertEqual(3, len(self.of_id("journal", "odd-1")))
+        for row in rows:
+            self.remove("journal", row)
 
     def test_all_deleted(self):
         """An id that has deleted rows only can be looked at like any other."""
