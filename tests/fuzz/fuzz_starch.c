@@ -62,9 +62,11 @@ static void try_stored(struct span text)
     value_to_plain(&value, (struct value_style){.indent = 2}, &plain);
     need(value_from_plain(buf_span(&plain), &again, NULL) == 0);
     need(value_equal(&value, &again));
-    bool whole = is_whole(&again);
     if (starch_store(&again, &err) != 0)
-        return; /* behind the prefix stood a text that is one of the marks */
+        return; /* behind the prefix stood what no field can be: a mark, too long a number */
+    if (value.type == VALUE_N && !is_whole(&value))
+        need(value_canonical(&value, NULL) == 0);
+    bool whole = is_whole(&value);
     need(starch_show(&again, &err) == 0);
     need(whole || value_equal(&value, &again));
 }

@@ -155,6 +155,24 @@ class Configured(DeployTest):
             self.assertEqual(["none", "none"], [entry["Action"] for entry in report["Tables"]])
             self.assertEqual([0, 0], [entry["Seed"]["PutCount"] for entry in report["Tables"]])
 
+    def test_tables_of_profiles_are_made(self):
+        """As their applications make them; one that is there and fits is left as it is."""
+        self.out("create", "Old", "--key", "pkey", "--sort", "sequence-nr:N")
+        self.conf("[table starch_states]\nprofile = starch\n[table Journal]\nprofile = akka-journal\n"
+                  "[table Old]\nprofile = akka-journal\n")
+        report = self.deploy("m.conf")
+        self.assertEqual([("starch_states", "make"), ("Journal", "make"), ("Old", "none")],
+                         [(entry["TableName"], entry["Action"]) for entry in report["Tables"]])
+        self.assertEqual({"key": ["__STARCH_KEY__:S"], "indexes": {}}, self.described("starch_states"))
+        self.assertEqual({"key": ["pkey:S", "skey:S"],
+                          "indexes": {"TagsIndex": ["tags:S"],
+                                      "GetJournalRowsIndex": ["persistence-id:S", "sequence-nr:N"]}},
+                         self.described("Journal"))
+        self.assertEqual({"key": ["pkey:S", "sequence-nr:N"], "indexes": {}}, self.described("Old"))
+        for options in ((), ("--force",)):
+            report = self.deploy("m.conf", *options)
+            self.assertEqual(["none"] * 3, [entry["Action"] for entry in report["Tables"]])
+
     def test_settings_are_shown_and_made(self):
         self.out("create", "users", "--key", "id", "--stream", "off", "--ttl", "none")
         self.put("users", json.dumps(USER))

@@ -343,9 +343,7 @@ class AkkaMounted:
                  "sequence-nr": {"N": number}} for n, number in enumerate(("-5", "1.5", "1" + "0" * 25))]
         self.fill("journal", rows)
         self.assertEqual([], self.numbers("journal", "odd-1"))
-        wait_for("the warning", lambda: (
-            'is not shown, as are others like it: its "sequence-nr" (N) is no whole number'
-            in self.mount.log_text()))
+        self.assertIn("is not shown, as are others like it: ", self.mount.log_text())  # told once
         with self.assertRaises(OSError) as caught:
             os.rmdir(self.at("journal", "odd-1"))
         self.assertEqual(errno.ENOTEMPTY, caught.exception.errno)

@@ -167,6 +167,7 @@ static int plan_configured_table(struct deploy *deploy, const struct table_confi
         return -ENOMEM;
     config_apply(deploy->config, plan->subject.table);
     plan->settled = true;
+    plan->by_profile = settings->profile;
     plan->says_ttl = settings->has_ttl;
     plan->says_keys = settings->has_keys;
     plan->says_stream = settings->has_stream;
@@ -200,7 +201,7 @@ static int read_declarations(struct deploy *deploy, struct err *err)
     if (!is_configuration(deploy->file))
         return read_stack(deploy, err);
     for (size_t i = 0; r == 0 && i < deploy->config->table_count; i++)
-        if (deploy->config->tables[i].key.name)
+        if (deploy->config->tables[i].key.name || deploy->config->tables[i].profile)
             r = plan_configured_table(deploy, &deploy->config->tables[i], err);
     return r;
 }

@@ -271,7 +271,7 @@ int plan_make(struct plan *plan, struct source *source, bool force, struct err *
         plan->action = PLAN_MAKE;
         return 0;
     }
-    r = compare_shape(plan, force);
+    r = plan->by_profile ? 0 : compare_shape(plan, force);
     if (r == 0)
         r = compare_settings(plan, force, err);
     bool changed = has_remedy(plan, REMEDY_CHANGE) || has_remedy(plan, REMEDY_INDEX);

@@ -39,7 +39,8 @@ struct plan_function {
 
 struct plan {
     struct subject subject; /* where it is, and as it is to be */
-    bool settled; /* mount.conf declares it; what it does not say of these is left as it is: */
+    bool by_profile; /* its profile says what it is like, and takes what fits it: that is left */
+    bool settled;    /* mount.conf declares it; what it does not say of these is left as it is: */
     bool says_ttl, says_keys, says_stream;
     struct table *now; /* NULL: it is not there */
     bool has_items;    /* likewise */
