@@ -135,34 +135,44 @@ static int note_busy_index(void *context, struct span raw)
     return 0;
 }
 
-static bool is_settled(struct span description)
+static bool has_busy_index(struct span description)
 {
     struct span indexes;
     bool busy = false;
 
     if (reply_member(description, "GlobalSecondaryIndexes", &indexes))
         reply_each(indexes, note_busy_index, &busy);
-    return !busy && reply_text_is(description, "TableStatus", "ACTIVE");
+    return busy;
 }
 
-/* Until the table is ACTIVE, and its indexes are; or, where GONE, until there is none. */
-static int settle(struct service *service, const struct table *table, bool gone, struct err *err)
+enum wanted { WANT_ACTIVE, WANT_INDEXES, WANT_GONE };
+
+static bool is_as_wanted(struct span answer, enum wanted wanted)
+{
+    struct span description;
+
+    return reply_member(answer, "Table", &description) &&
+           reply_text_is(description, "TableStatus", "ACTIVE") &&
+           (wanted != WANT_INDEXES || !has_busy_index(description));
+}
+
+/* Until the table is ACTIVE, or its indexes are, too, or there is none. */
+static int settle(struct service *service, const struct table *table, enum wanted wanted,
+                  struct err *err)
 {
     for (int tries = 0; tries < SETTLE_TRIES; tries++) {
         cleanup(outcome_release) struct outcome outcome;
         cleanup(buf_release) struct buf body;
-        struct span description;
         struct err own = {""};
         buf_init(&body, 65536);
         request_begin(&body, table);
         buf_add_char(&body, '}');
         int r = service_call(service, "DescribeTable", &body, &outcome, &own);
-        if (r == -ENOENT && gone)
+        if (r == -ENOENT && wanted == WANT_GONE)
             return 0;
         if (r < 0 && r != -ENOENT) /* one that was just made may not be seen yet */
             return err_set(err, -r, "table %s: %s", table->name, err_text(&own, r));
-        if (r == 0 && !gone && reply_member(buf_span(&outcome.body), "Table", &description) &&
-            is_settled(description))
+        if (r == 0 && wanted != WANT_GONE && is_as_wanted(buf_span(&outcome.body), wanted))
             return 0;
         pause_a_moment();
     }
@@ -171,7 +181,7 @@ static int settle(struct service *service, const struct table *table, bool gone,
 
 int service_settle_table(struct service *service, const struct table *table, struct err *err)
 {
-    return settle(service, table, false, err);
+    return settle(service, table, WANT_ACTIVE, err);
 }
 
 static int set_ttl(struct service *service, const struct table *table, const char *attribute,
@@ -238,7 +248,7 @@ int service_make_table(struct service *service, const struct table *table, struc
     int r = call_create(service, table, err);
     if (r < 0)
         return r;
-    r = settle(service, table, false, err);
+    r = settle(service, table, WANT_ACTIVE, err);
     if (r == 0 && table->ttl_attribute) {
         r = set_ttl(service, table, table->ttl_attribute, true, &own);
         if (r == -EOPNOTSUPP) /* expired items are hidden here all the same */
@@ -275,7 +285,7 @@ int service_drop_table(struct backend *backend, const struct table *table, bool 
     buf_add_char(&body, '}');
     r = tell_about(service, "DeleteTable", table, &body, err);
     if (r == 0)
-        r = settle(service, table, true, err);
+        r = settle(service, table, WANT_GONE, err);
     forget(service, table);
     return r;
 }
@@ -289,7 +299,7 @@ static int alter_stream(struct service *service, const struct table *table, stru
     add_stream(&body, table);
     buf_add_char(&body, '}');
     int r = tell_about(service, "UpdateTable", table, &body, err);
-    return r ? r : settle(service, table, false, err);
+    return r ? r : settle(service, table, WANT_ACTIVE, err);
 }
 
 /* The table that has TABLE's id, asked for anew: what it is now must be known for certain. */
@@ -367,7 +377,7 @@ static int change_index(struct service *service, const struct table *defined,
     }
     buf_add_text(&body, "}]}");
     int r = tell_about(service, "UpdateTable", defined, &body, err);
-    return r ? r : settle(service, defined, false, err);
+    return r ? r : settle(service, defined, WANT_INDEXES, err);
 }
 
 static int drop_indexes(struct service *service, struct table *now, const struct table *wanted,

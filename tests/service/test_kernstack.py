@@ -9,7 +9,9 @@ import sys
 import tempfile
 import unittest
 
-from service import HERE, ITEMCTL, SOURCE, ServiceTest, each_service, wait_for
+from service import HERE, ITEMCTL, Proxy, SOURCE, ServiceTest, each_service, wait_for
+from engines import for_engine  # pylint: disable=wrong-import-order
+import wire  # pylint: disable=wrong-import-order
 
 sys.path.insert(0, os.path.join(HERE, "..", "itemctl"))
 
@@ -98,6 +100,57 @@ class Deployed(ServiceTest, KernstackCases):
         self.deploy()
         self.assertEqual(self.name("users"), json.loads(self.ctl("describe", self.name("users"))[0])["TableName"])
 
+
+class Filling(Proxy):
+    """Says for some more answers that an index is being made, as Amazon does for minutes."""
+
+    def __init__(self, endpoint):
+        super().__init__(endpoint)
+        self.left = 0
+
+    def pass_on(self, request, body=None):
+        answer = super().pass_on(request, body)
+        if request.operation == "UpdateTable" and "GlobalSecondaryIndexUpdates" in request.json:
+            self.left = 4
+        if request.operation != "DescribeTable" or self.left == 0 or answer.status != 200:
+            return answer
+        self.left -= 1
+        told = json.loads(answer.body)
+        for index in told["Table"].get("GlobalSecondaryIndexes", ()):
+            index["IndexStatus"] = "CREATING"
+        return wire.json_answer(told)
+
+
+class IndexesTakeTime(ServiceTest):
+    def setUp(self):
+        super().setUp()
+        self.make()
+        self.put(id={"S": "a"}, x={"S": "1"})
+        self.proxy = Filling(self.engine.endpoint).__enter__()
+        self.addCleanup(self.proxy.__exit__, None, None, None)
+
+    def test_one_after_the_other(self):
+        """The service takes the next index when the one before is filled."""
+        stack = os.path.join(self.place, f"{self.table}.json")
+        with open(stack, "w", encoding="utf-8") as file:
+            json.dump({"resources": {"tables": [
+                {"name": self.table, "key_name": "id", "key_type": "S",
+                 "indexes": [{"key_name": "x"}, {"key_name": "y"}]}]}}, file)
+        self.run_tool([ITEMCTL, "-s", SOURCE, "deploy", stack],
+                      env=self.environment(AWS_ENDPOINT_URL=self.proxy.url))
+        calls = [call.operation for call in self.proxy.calls()
+                 if call.operation in ("DescribeTable", "UpdateTable")]
+        first, second = (at for at, name in enumerate(calls) if name == "UpdateTable")
+        self.assertEqual(["DescribeTable"] * 5, calls[first + 1:second])
+        self.assertEqual(["DescribeTable"] * 5, calls[second + 1:second + 6])
+        [found] = self.boto.query(TableName=self.table, IndexName="by-x",
+                                  KeyConditionExpression="x = :x",
+                                  ExpressionAttributeValues={":x": {"S": "1"}})["Items"]
+        self.assertEqual({"S": "a"}, found["id"])
+
+
+IndexesTakeTime_dynoxide = for_engine(IndexesTakeTime, "dynoxide")
+del IndexesTakeTime
 
 if __name__ == "__main__":
     unittest.main()
