@@ -124,6 +124,7 @@ struct mending {
     struct folder *folder;
     struct known *known;
     const struct repair *repair;
+    struct span part; /* its key */
     struct item_meta meta;
     struct buf body;
     bool again; /* programs are in the way */
@@ -155,6 +156,14 @@ static int give_up(struct folder *folder, size_t number, int code, const struct 
     return replica_take_out(folder->replicas, number, err_text(why, code), 0, err);
 }
 
+/* Whether the file is what the item was: what was put there by a save or a repair of this object.
+ * What has the time of the item itself is no older than that. */
+static bool is_own_before(const struct mending *mending, const struct file_stat *stat)
+{
+    return stat->mtime_ns != mending->meta.mtime_ns &&
+           own_write_is(mending->folder, mending->known->table->id, mending->part, stat->mtime_ns);
+}
+
 /* What replica NUMBER holds instead is kept, unless it is the same, or what was there before. */
 static int keep_loser(struct mending *mending, size_t number, const struct file_stat *stat,
                       bool *ret_same, struct err *ret_why, struct err *err)
@@ -167,7 +176,7 @@ static int keep_loser(struct mending *mending, size_t number, const struct file_
     buf_init(&held, folder->backend.max_item_size);
     *ret_same = false;
     if (!stat->present || !stat->regular || was_before(repair, stat) ||
-        file_is_lost(stat, &mending->meta))
+        is_own_before(mending, stat) || file_is_lost(stat, &mending->meta))
         return 0;
     int r = replica_read(folder->replicas, number, mending->known->folder, repair->name, &read,
                          &held, ret_why);
@@ -262,7 +271,7 @@ static int repair_locked(struct folder *folder, const struct repair *repair, str
                          struct err *err)
 {
     cleanup(known_release) struct known *known = NULL;
-    struct mending mending = {.folder = folder, .repair = repair};
+    struct mending mending = {.folder = folder, .repair = repair, .part = part};
     struct found found;
     struct err own = {""};
     int r = known_by_id(folder, repair->table_id, &known, &own);
@@ -347,7 +356,7 @@ int repair_keep(struct folder *folder, struct known *known, const char *name, st
                 struct err *err)
 {
     cleanup_free struct repair *repair = copy_repair(folder, known->table->id, name);
-    struct mending mending = {.folder = folder, .known = known, .repair = repair};
+    struct mending mending = {.folder = folder, .known = known, .repair = repair, .part = part};
     struct file_stats files;
     struct err own = {""};
 
