@@ -112,14 +112,22 @@ int backend_describe(struct backend *backend, struct span name, struct table **r
     return timer_end(timer, code, err);
 }
 
-int backend_create_table(struct backend *backend, const struct table *table, struct err *err)
+int backend_check_table(struct backend *backend, const struct table *table, struct err *err)
 {
-    struct timer timer = write_begin(backend);
     int code = table_check(table, err);
 
     if (code == 0 && table->read_units && !backend->ops->measure)
         code = err_set(err, EOPNOTSUPP, "table %s: the %s backend counts no units", table->name,
                        backend->ops->kind);
+    return code == 0 && backend->ops->check_table ? backend->ops->check_table(backend, table, err)
+                                                  : code;
+}
+
+int backend_create_table(struct backend *backend, const struct table *table, struct err *err)
+{
+    struct timer timer = write_begin(backend);
+    int code = backend_check_table(backend, table, err);
+
     if (code == 0)
         code = backend->ops->create_table(backend, table, err);
     return timer_end(timer, code, err);

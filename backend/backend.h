@@ -320,6 +320,7 @@ struct backend_ops {
     /* NULL: whoever has the backend may see all of it. */
     int (*forbidden)(struct backend *, forbidden_fn each, void *context);
     int (*create_table)(struct backend *, const struct table *, struct err *);
+    int (*check_table)(struct backend *, const struct table *, struct err *); /* NULL: any can be */
     int (*drop_table)(struct backend *, const struct table *, bool force, struct err *);
     int (*alter_table)(struct backend *, const struct table *, struct err *);
     int (*alter_indexes)(struct backend *, const struct table *, struct err *);
@@ -420,7 +421,10 @@ int backend_forbidden(struct backend *, forbidden_fn each, void *context);
 /* One table by name, as a copy to free, whatever the caller may know of others; -ENOENT, -EACCES.
  */
 int backend_describe(struct backend *, struct span name, struct table **ret_table, struct err *);
-/* id, created_ns and changed_ns of TABLE are ignored. -EEXIST, -EINVAL. */
+/* Whether such a table could be made, as far as that can be told without making it: -EINVAL,
+ * -EOPNOTSUPP, -EPERM, -EROFS. */
+int backend_check_table(struct backend *, const struct table *, struct err *);
+/* id, created_ns and changed_ns of TABLE are ignored. -EEXIST, and as backend_check_table. */
 int backend_create_table(struct backend *, const struct table *, struct err *);
 /* -ENOTEMPTY when it has items or scratch files; with FORCE they go with it, as one LOG_SCHEMA
  * entry without a REMOVE for each. */

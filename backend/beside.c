@@ -133,6 +133,11 @@ static int beside_forbidden(struct backend *backend, forbidden_fn each, void *co
     return backend_forbidden(beside_of(backend)->items, each, context);
 }
 
+static int beside_check_table(struct backend *backend, const struct table *table, struct err *err)
+{
+    return backend_check_table(beside_of(backend)->items, table, err);
+}
+
 static int beside_create_table(struct backend *backend, const struct table *table, struct err *err)
 {
     return backend_create_table(beside_of(backend)->items, table, err);
@@ -380,6 +385,7 @@ static const struct backend_ops beside_ops = {
     .describe = beside_describe,
     .forbidden = beside_forbidden,
     .create_table = beside_create_table,
+    .check_table = beside_check_table,
     .drop_table = beside_drop_table,
     .alter_table = beside_alter_table,
     .alter_indexes = beside_alter_indexes,

@@ -76,6 +76,7 @@ static const struct backend_ops service_ops = {
     .describe = service_describe,
     .forbidden = service_forbidden,
     .create_table = service_create_table,
+    .check_table = service_check_table,
     .drop_table = service_drop_table,
     .alter_table = service_alter_table,
     .alter_indexes = service_alter_indexes,

@@ -137,6 +137,7 @@ int service_make_table(struct service *, const struct table *, struct err *);
 /* Waits until one that was just made can be used. */
 int service_settle_table(struct service *, const struct table *, struct err *);
 int service_drop_table(struct backend *, const struct table *, bool force, struct err *);
+int service_check_table(struct backend *, const struct table *, struct err *);
 int service_alter_table(struct backend *, const struct table *, struct err *);
 int service_alter_indexes(struct backend *, const struct table *, struct err *);
 int service_describe(struct backend *, struct span name, struct table **ret_table, struct err *);

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
+#define INDEXES_MOST 20
 #define SETTLE_PAUSE_MS 100
 #define SETTLE_TRIES 1200 /* two minutes */
 
@@ -227,9 +228,24 @@ static int call_create(struct service *service, const struct table *table, struc
     return r < 0 ? err_set(err, -r, "%s", err_text(&own, r)) : 0;
 }
 
-int service_create_table(struct backend *backend, const struct table *table, struct err *err)
+/* What the service refuses after it was asked; a table that is to be replaced is gone by then. */
+static int check_indexes(const struct table *table, struct err *err)
 {
-    struct service *service = service_of(backend);
+    if (table->index_count > INDEXES_MOST)
+        return err_set(err, EINVAL, "table %s: the service's tables have %d indexes at most",
+                       table->name, INDEXES_MOST);
+    for (size_t i = 0; i < table->index_count; i++)
+        if (!service_can_name(span_text(table->indexes[i].name)))
+            return err_set(err, EINVAL,
+                           "table %s: index %s: the service's indexes have names of 3 to 255 "
+                           "letters, digits, _, - and .",
+                           table->name, table->indexes[i].name);
+    return 0;
+}
+
+int service_check_table(struct backend *backend, const struct table *table, struct err *err)
+{
+    const struct service *service = service_of(backend);
 
     if (!service_can_name(span_text(table->name)))
         return err_set(err, EINVAL,
@@ -239,7 +255,12 @@ int service_create_table(struct backend *backend, const struct table *table, str
     if (!service_shows(service, span_text(table->name)))
         return err_set(err, EPERM, "table %s is not among those that were chosen: %s", table->name,
                        service->only_tables);
-    return service_make_table(service, table, err);
+    return check_indexes(table, err);
+}
+
+int service_create_table(struct backend *backend, const struct table *table, struct err *err)
+{
+    return service_make_table(service_of(backend), table, err);
 }
 
 int service_make_table(struct service *service, const struct table *table, struct err *err)
@@ -415,8 +436,11 @@ int service_alter_indexes(struct backend *backend, const struct table *table, st
 {
     struct service *service = service_of(backend);
     struct table *now = NULL;
-    int r = describe_now(service, table, &now, err);
+    int r = check_indexes(table, err);
 
+    if (r < 0)
+        return r;
+    r = describe_now(service, table, &now, err);
     if (r < 0)
         return r;
     r = drop_indexes(service, now, table, err);

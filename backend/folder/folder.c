@@ -321,6 +321,7 @@ const struct backend_ops folder_ops = {
     .tables = folder_tables,
     .describe = folder_describe,
     .create_table = folder_create_table,
+    .check_table = folder_check_table,
     .drop_table = folder_drop_table,
     .alter_table = folder_alter_table,
     .alter_indexes = folder_alter_indexes,

@@ -193,6 +193,7 @@ int folder_tables(struct backend *, table_fn each, void *context, struct err *er
 int folder_describe(struct backend *, struct span name, struct table **ret_table, struct err *err);
 int folder_create_table(struct backend *, const struct table *table, struct err *err);
 int folder_drop_table(struct backend *, const struct table *table, bool force, struct err *err);
+int folder_check_table(struct backend *, const struct table *table, struct err *err);
 int folder_alter_table(struct backend *, const struct table *table, struct err *err);
 int folder_alter_indexes(struct backend *, const struct table *table, struct err *err);
 

@@ -106,8 +106,10 @@ static int refuse_one(const struct folder *folder, struct err *err)
                    folder->place);
 }
 
-static int check_new(const struct folder *folder, const struct table *table, struct err *err)
+int folder_check_table(struct backend *backend, const struct table *table, struct err *err)
 {
+    const struct folder *folder = folder_of(backend);
+
     if (folder->read_only)
         return err_set(err, EROFS, "%s is open for reading only", folder->place);
     if (folder->one_table)
@@ -141,10 +143,8 @@ static int create_locked(struct folder *folder, const struct table *table, struc
 int folder_create_table(struct backend *backend, const struct table *table, struct err *err)
 {
     struct folder *folder = folder_of(backend);
-    int r = check_new(folder, table, err);
+    int r = tables_find(folder, err);
 
-    if (r == 0)
-        r = tables_find(folder, err);
     if (r == 0)
         r = locks_take(folder, ALL_STRIPES, err);
     if (r < 0)

@@ -204,6 +204,11 @@ static int shown_forbidden(struct backend *backend, forbidden_fn each, void *con
     return backend_forbidden(shown_of(backend)->stored, each, context);
 }
 
+static int shown_check_table(struct backend *backend, const struct table *table, struct err *err)
+{
+    return backend_check_table(shown_of(backend)->stored, table, err);
+}
+
 static int shown_create_table(struct backend *backend, const struct table *table, struct err *err)
 {
     return backend_create_table(shown_of(backend)->stored, table, err);
@@ -365,6 +370,7 @@ static const struct backend_ops shown_ops = {
     .describe = shown_describe,
     .forbidden = shown_forbidden,
     .create_table = shown_create_table,
+    .check_table = shown_check_table,
     .drop_table = shown_drop_table,
     .alter_table = shown_alter_table,
     .alter_indexes = shown_alter_indexes,

@@ -85,15 +85,30 @@ class Deployed(ServiceTest, KernstackCases):
         self.assertEqual(["none", "make"], [entry["Action"] for entry in report["Tables"]])
         self.assertEqual([USER], self.items())
 
-    def test_a_name_that_the_service_cannot_have_seeds_nothing(self):
+    def test_a_name_that_the_service_cannot_have_makes_nothing(self):
         self.declare({}, {"name": "x y"})
         self.seed_file([USER])
         self.deploy(status=1)
         self.assertIn("table x y: the service's tables have names of 3 to 255", self.complaint)
-        self.assertEqual([], self.items())
+        self.assertFalse(self.is_there())
         self.declare({})
         self.deploy()
         self.assertEqual([USER], self.items())
+
+    def test_what_cannot_be_made_drops_nothing(self):
+        """A table that is to be made anew has its items until all others can be made, too."""
+        self.declare({})
+        self.deploy()
+        self.ctl("put", self.name("users"), "--item", "-", input=json.dumps(USER))
+        for other, told in (({"name": "x y"}, "have names of 3 to 255"), ({"name": "ab"}, "have names of"),
+                            ({"name": self.name("second"), "indexes": [{"name": "ab", "key_name": "x"}]},
+                             "index ab: the service's indexes have names of 3 to 255")):
+            with self.subTest(told):
+                self.declare({"key_name": "email"}, other)
+                for options in (("--force", "--dry-run"), ("--force",)):
+                    self.deploy(*options, status=1)
+                    self.assertIn(told, self.complaint)
+                self.assertEqual([USER], self.items())
 
     def test_described_json(self):
         self.declare({})

@@ -269,7 +269,7 @@ int plan_make(struct plan *plan, struct source *source, bool force, struct err *
         return r;
     if (!plan->now) {
         plan->action = PLAN_MAKE;
-        return 0;
+        return backend_check_table(plan->subject.backend, plan->subject.table, err);
     }
     r = plan->by_profile ? 0 : compare_shape(plan, force);
     if (r == 0)
@@ -278,6 +278,8 @@ int plan_make(struct plan *plan, struct source *source, bool force, struct err *
     plan->action = has_remedy(plan, REMEDY_REPLACE) ? PLAN_REPLACE
                    : changed                        ? PLAN_CHANGE
                                                     : PLAN_NONE;
+    if (r == 0 && plan->action == PLAN_REPLACE)
+        r = backend_check_table(plan->subject.backend, plan->subject.table, err);
     return r;
 }
 
