@@ -112,7 +112,8 @@ class Functions(DeployTest, KernstackStack):
     def test_k17_without_mount_conf(self):
         self.declare_function()
         self.assertEqual({"Name": "f", "Call": None}, self.told(self.deploy())["Function"])
-        self.assertIn('a mount.conf that says "function = exec:/bin/true --token x" in [table users]',
+        self.assertNotIn("--token", self.complaint)  # arguments and queries may be secrets
+        self.assertIn('a mount.conf that says "function = " and its url in [table users]',
                       self.complaint)
 
     def test_what_a_line_cannot_say(self):

@@ -102,9 +102,9 @@ void deploy_tell_functions(const struct deploy *deploy)
             continue;
         if (plan->function.url)
             transfer_note("table %s: its changes are recorded, and delivered to %s by a mount of a "
-                          "mount.conf that says \"function = %s\" in [table %s]; %s is none",
-                          table, plan->function.name, plan->function.url, table,
-                          deploy->ctl->source_name);
+                          "mount.conf that says \"function = \" and its url in [table %s]; %s is "
+                          "none",
+                          table, plan->function.name, table, deploy->ctl->source_name);
         else
             transfer_note("table %s: its changes are recorded, and delivered to nobody: where %s "
                           "is called is said neither by \"url\" in resources.functions nor by "
